@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import pickle
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -17,11 +16,11 @@ from test.params.cli_params import PromptedParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option, post_init
 from tfaip.params.commandline import ParamsParser
-from tfaip.params.fields import FieldAdvice, FieldError, Limits, check_fields, limits
+from tfaip.params.fields import FieldAdvice, FieldError, check_fields, limits
 from tfaip.params.resource import Resource
 from tfaip.params.settings import conform, flags_of, prepare, require_readable
 from tfaip.params.stored import from_dict, to_dict
-from tfaip.params.tree import Change, diff, get_path
+from tfaip.params.tree import Change, diff
 from tfaip.params.types import FunctionName
 from tfaip.predict.params import LAVParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
@@ -202,10 +201,6 @@ class Tree(ParamsBase):
     maybe: Leafy | None = None
 
 
-def test_limits_can_be_copied_and_pickled() -> None:
-    assert copy.deepcopy(Limits(low=1)) == pickle.loads(pickle.dumps(Limits(low=1))) == Limits(low=1)  # noqa: S301
-
-
 def test_diff() -> None:
     old, new = Tree(), Tree()
     new.numbers, new.one, new.maybe, new.by_key["a"].y = [1], Special(x=2), Leafy(), math.inf
@@ -227,7 +222,6 @@ def test_diff() -> None:
 
 TRAINER = TutorialScenario.trainer_params_cls()
 GROUP = "--optimizer.groups OptimizerGroup OptimizerGroup --optimizer.groups.0.match a --optimizer.groups.1.match b "
-PROCESSORS = "--data.pre_proc.processors Normalize RandomShift "
 
 
 def parsed(line: str) -> Any:
@@ -256,21 +250,12 @@ def test_what_is_refused_has_the_flag_or_its_place_in_a_file(tmp_path: Path) -> 
         from_dict(TRAINER, stored, trusted=["tfaip"])
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "flag"),
-    [
-        ("optimizer.groups.1.lr_factor", -1.0, "--optimizer.groups.1.lr_factor"),
-        ("scenario.data.pre_proc.processors.1.share", 2.0, "--data.pre_proc.processors.1.share"),
-    ],
-)
-def test_what_changed_after_the_constructor(path: str, value: Any, flag: str) -> None:
-    params = parsed(GROUP + PROCESSORS)
-    parent, _, name = path.rpartition(".")
-    setattr(get_path(params, parent), name, value)
-    with pytest.raises(FieldError) as caught:
+def test_what_changed_after_the_constructor() -> None:
+    params = parsed("--data.pre_proc.processors Normalize RandomShift")
+    params.scenario.data.pre_proc.processors[1].share = 2.0
+    with pytest.raises(FieldError, match=r"^scenario\.data\.pre_proc\.processors\.1\.share is "):
         post_init(params)
-    assert str(caught.value).startswith(f"{path} is ")
-    with pytest.raises(FieldError, match=rf"^{name} is .*: change {flag}$"):
+    with pytest.raises(FieldError, match=r"^share is .*: change --data\.pre_proc\.processors\.1\.share$"):
         prepare(params, "trainer")
 
 

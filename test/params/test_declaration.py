@@ -266,7 +266,6 @@ def test_a_subclass_that_gives_only_a_default_keeps_type_help_and_limits() -> No
     [
         (TypeError, lambda: type("Wrong", (Sound,), {"pair": Tone}), "Wrong.pair is the class Tone, expected a value"),
         (TypeError, lambda: type("Bad", (ParamsBase,), {"__annotations__": {"__cls__": str}}), "__cls__ cannot be a"),
-        (ValueError, lambda: option([1], factory=list), r"option\(\[1\], factory=...\): give a default or a factory"),
         (ValueError, lambda: pai_meta(separator=":"), r"separator=':'\): expected one of"),
         (ValueError, lambda: option(1, mode="camel"), r"mode='camel'\): expected one of snake ssn"),
         (ValueError, lambda: option(1, nargs="?"), r"nargs='\?'\): expected one of \* \+"),

@@ -66,9 +66,7 @@ def test_trust_is_for_whole_names(foreign: Path) -> None:
     ("name", "message"),
     [
         ("test.params.test_trust:alias", "is not a params class derived from OptimizerParams"),
-        ("test.params.test_trust:NAMES", "is not a params class derived from OptimizerParams"),
         ("test.params.test_trust:Whole", "is not a params class derived from OptimizerParams"),
-        ("tfaip.util.files:os", "is not a params class derived from OptimizerParams"),
         ("test.params.test_trust:Missing", "expected a class that module test.params.test_trust has"),
         ("test.params.test_trust:Harmless", "defined in foreign, is refused"),
         ("test.params.no_such:X", "'test.params.no_such'): put its directory on the PYTHONPATH"),
@@ -260,15 +258,12 @@ def test_names_of_returnn_are_answered_with_ours(flag: str, here: str) -> None:
         tiny_params("--learning_rate", "NewbobMultiEpoch", flag, "1")
 
 
-def test_names_of_returnn_as_attributes_and_keys() -> None:
+def test_names_of_returnn_as_attributes_and_keys_which_exist_here() -> None:
     params = NewbobMultiEpochParams()
     with pytest.raises(AttributeError, match="relative_error_div_by_old does not exist; did you mean divide_by?"):
         params.relative_error_div_by_old = True
     with pytest.raises(UsageError, match="has no 'learning_rates'; did you mean rates?"):
         NewbobMultiEpochParams.from_dict({"learning_rates": [0.1]})
-
-
-def test_the_names_here_exist() -> None:
     for flag in sorted(set(RETURNN_OPTIONS.values()) - {"learning_rate", "learning_rate.modulation"}):
         complaint = ""
         try:

@@ -44,7 +44,6 @@ FILES = {
 # Of a command line, in which RUN is a run of the tutorial, BEST its best model: what the error says, in pieces.
 MISTAKES = {
     "train": "which scenario?; tfaip-train --help",
-    f"train {TINY} --trust typed.inner": "--trust typed.inner: expected the name of a top-level package: --trust typed",
     f"train {TINY} --trainer.history_file BEST/weights.safetensors": "weights.safetensors; is not a text file",
     "train tinny --trainer.output_dir new": "no module named 'tinny'; did you mean tiny",
     # A directory with files of somebody, and one that cannot be made.

@@ -14,7 +14,7 @@ from abc import ABCMeta
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, field, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, dataclass_transform, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, ForwardRef, Self, TypeGuard, dataclass_transform, get_origin
 
 from tfaip.params import types
 from tfaip.params.fields import Shared, check_fields, copied, default_field, is_mutable, shared_of, take_shared
@@ -275,7 +275,8 @@ def _prepare_body(cls: type) -> None:
             new.metadata = MappingProxyType({**given.metadata, **nearest.metadata, **said})
         elif nearest is inherited[name]:  # else a base class before that which `@dataclass` takes it from has another
             argument = types.bound_argument(cls, name) if is_bound or name not in explicit else types.UNBOUND
-            if argument is types.UNBOUND or not (is_bound or types.is_params_class(argument)):
+            is_class = is_bound or isinstance(argument, ForwardRef) or types.is_node_type(argument)
+            if argument is types.UNBOUND or not is_class:
                 continue
             new.default, new.default_factory = MISSING, types.BoundDefault(cls, name)
         owner, annotation = types.declaration(cls.__mro__[1:], name)

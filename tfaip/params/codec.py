@@ -172,11 +172,13 @@ class Decoder:
             has typed the values, which may name anything.
         directory: that of the file; its resources are relative to it.
         reads_text: a text in quotes, or of JSON, is as good as one without, for any type.
+        imports: functions must exist.
     """
 
     trusted: Trust | None = Trust()
     directory: Path | None = None
     reads_text: bool = False
+    imports: bool = False
 
     def decode(self, value: Any, declared: Any, place: str) -> Any:
         """Return a value of the declared type.
@@ -340,10 +342,6 @@ class Decoder:
                 raise
             raise mismatch(value, declared, place) from None
 
-    def _check_function(self, name: str, place: str) -> None:
-        if self.trusted is not None:
-            check_function(name, self.trusted, place)
-
 
 def pairs(words: Words, flag: str, needs_value: bool = True) -> dict[Word, Word]:
     """Return the keys and values of words `key=value`, or `key`."""
@@ -436,6 +434,11 @@ def _check_number(value: Any, place: str) -> None:
         raise UsageError(f"{place}: expected an int of at most 64 bits, got {shorten(value)}")
 
 
+def is_other_word(text: str) -> bool:
+    """Return True for a word that means a boolean, None or a number to a type, here or in YAML 1.1."""
+    return text.lower() in _BOOLS or not isinstance(parse_any(Word(text), "value"), str)
+
+
 def is_none(value: Any) -> bool:
     """Return True for None, and for a word that means it."""
     if isinstance(value, Words):
@@ -519,8 +522,11 @@ def _path(decoder: Decoder, value: Any, declared: Any, place: str) -> Any:
 
 def _function(decoder: Decoder, value: Any, declared: Any, place: str) -> Any:
     name = _text(decoder, value, declared, place)
-    if name:  # "" is the placeholder of a function that is still to be named
-        decoder._check_function(name, place)
+    # "" is the placeholder of a function that is still to be named.
+    if name and decoder.imports:
+        types.load_function(name, place)
+    if name and decoder.trusted is not None:
+        check_function(name, decoder.trusted, place)
     return name
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 from tfaip.errors import UsageError
@@ -15,7 +15,6 @@ from tfaip.params.help import COMPLETION, GENERAL_FLAGS, HelpText, answer_shell,
 from tfaip.params.resolver import MISSING, NO_META, Entry, Resolver
 from tfaip.params.settings import all_entries, build, refuse_unknown
 from tfaip.params.sources import Flags, Settings, Source
-from tfaip.params.trust import check_packages
 from tfaip.util.reading import MAX_DEPTH, MIB, parse_json, read_text
 from tfaip.util.text import shorten, shorten_text
 
@@ -34,15 +33,12 @@ def is_value_word(word: str) -> bool:
     return not is_flag_word(word) and _DASH_WORD.match(word) is None
 
 
-def split_arguments(
-    argv: Sequence[str], repeatable: Sequence[str] = (), short: Mapping[str, str] = MappingProxyType({})
-) -> dict[str, Words]:
+def split_arguments(argv: Sequence[str], repeatable: Sequence[str] = ()) -> dict[str, Words]:
     """Return flags without their dashes, each with the words after it.
 
     Args:
         argv: as typed, without the program.
         repeatable: flags that may be given several times; their words are joined.
-        short: short forms with their dash, and the flags they mean.
 
     Raises:
         UsageError: a word before the first flag, a flag given twice, or a word with one dash.
@@ -51,8 +47,7 @@ def split_arguments(
     current: Words | None = None
     takes_dashes = False  # after --flag=-a further words of the list may begin with a dash, too
     for word in argv:
-        if word in short:
-            word = f"--{short[word]}"
+        word = "--help" if word == "-h" else word
         shown = shorten_text(word)
         if _DASH_WORD.match(word) and not takes_dashes:
             raise UsageError(f"unknown flag {shown}: flags begin with --; a value is written --flag={shown}")
@@ -157,15 +152,13 @@ class ParamsParser:
             UsageError: something is wrong with a flag or with a config file; one line.
             SystemExit: after `--help` and `--print_config`, with code 0.
         """
-        words = split_arguments(argv, repeatable=[_CONFIG, _TRUST.name], short={"-h": _HELP.name})
+        words = split_arguments(argv, repeatable=[_CONFIG, _TRUST.name])
         topics = _parse_option(_HELP, words).value
         with_paths = _parse_option(_PYTHON, words).value
         if with_paths and topics is None:
             raise UsageError("--python shows Python paths in the help: add --help")
         print_config = _parse_option(_PRINT, words).value
-        if words.get(_TRUST.name) == []:
-            raise UsageError("--trust needs the name of a package")
-        trusted = [*self._trusted, *check_packages(_parse_option(_TRUST, words).value)]
+        trusted = [*self._trusted, *_parse_option(_TRUST, words).value]
         options = [_parse_option(option, words) for option in self._options]
         settings = Settings(_sources(words, configs))
         for new, old in self._former.items():
@@ -252,12 +245,9 @@ def _parse_yaml(text: str, name: str) -> dict[str, Any]:
     import yaml
 
     try:
-        nodes = depth = 0
+        nodes = 0
         for event in yaml.parse(text, yaml.SafeLoader):
             nodes += isinstance(event, yaml.NodeEvent)
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > MAX_DEPTH:
-                raise RecursionError
             if nodes > YAML_VALUES:
                 raise _broken_yaml(name, f"more than {YAML_VALUES} values; a JSON file may hold more")
         root = yaml.compose(text, yaml.SafeLoader)
@@ -293,7 +283,7 @@ class _Values:
         if self._values > YAML_VALUES:
             raise self._broken(f"more than {YAML_VALUES} values if all aliases are written out")
         if depth > MAX_DEPTH:  # also if a node contains itself
-            raise self._broken(f"nested too deeply (more than {MAX_DEPTH} levels)")
+            raise RecursionError
         tag = node.tag.removeprefix(_TAG)
         if node.id == "scalar" and tag == "null":
             return None

@@ -120,7 +120,12 @@ class Limits(NamedTuple):
             return self.text(value)
         if self.choices:
             return None if value in self.choices else f"one of {', '.join(map(str, self.choices))}"
-        return None if self._contains(value) else self._described(value)
+        ends = ((self.low, ge), (self.above, gt), (self.high, le), (self.below, lt))
+        with contextlib.suppress(TypeError):  # it is not a number
+            # NaN is not below infinity either.
+            if all(end is None or keeps(value, end) for end, keeps in ends) and abs(value) < math.inf:
+                return None
+        return self._described(value)
 
     @property
     def has_ends(self) -> bool:
@@ -136,13 +141,6 @@ class Limits(NamedTuple):
         """Return the range of a number in words, with what is allowed besides; "" if there is none."""
         text = self._range_text()
         return ", or ".join([text, *map(str, self.also)]) if text else ""
-
-    def _contains(self, value: Any) -> bool:
-        ends = ((self.low, ge), (self.above, gt), (self.high, le), (self.below, lt))
-        try:  # NaN is not below infinity either
-            return all(end is None or keeps(value, end) for end, keeps in ends) and abs(value) < math.inf
-        except TypeError:
-            return False  # not a number
 
     def _described(self, value: Any) -> str:
         is_finite = isinstance(value, int | float) and abs(value) < math.inf
@@ -341,10 +339,8 @@ def option(
     field: T
     if factory is None:
         field = default_field(default, metadata=metadata)
-    elif default is dataclasses.MISSING:
-        field = dataclasses.field(default_factory=factory, metadata=metadata)
-    else:
-        raise ValueError(f"option({default!r}, factory=...): give a default or a factory")
+    else:  # refuses both
+        field = dataclasses.field(default=default, default_factory=factory, metadata=metadata)  # type: ignore[call-overload]
     return field
 
 

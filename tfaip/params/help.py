@@ -141,16 +141,10 @@ def _lines(node: Entry) -> Iterator[Entry]:
 
 
 def _is_about(entry: Entry, topic: str) -> bool:
-    """Return True if a flag or its help text mentions a topic, or the name of a class begins with it."""
-    has_class = any(name.lower().startswith(topic.lower()) for name in _class_names(entry))
-    return has_class or _mentions(entry, topic)
-
-
-def _mentions(entry: Entry, topic: str) -> bool:
-    """Return True if the flag contains a text, or a word of the help text begins with it."""
-    if topic.lower() in entry.flag.lower():
-        return True
-    return re.search(rf"\b{re.escape(topic)}", _help_text(entry), re.IGNORECASE) is not None
+    """Return True if the flag contains a topic, or a word of the help text or the name of a class begins with it."""
+    text = " ".join([*_class_names(entry), _help_text(entry)])
+    is_word = re.search(rf"\b{re.escape(topic)}", text, re.IGNORECASE) is not None
+    return is_word or topic.lower() in entry.flag.lower()
 
 
 @dataclasses.dataclass
@@ -240,7 +234,7 @@ class HelpText:
         others: list[str] = []
         if not found and not options:
             found = [line for line in self._lines if _is_about(line, topic)]
-            options = [option for option in self.options if _mentions(option, topic)]
+            options = [option for option in self.options if _is_about(option, topic)]
             for flag, node, name in flags_of_other_classes(self.roots):
                 if topic.lower() in flag.rpartition(".")[2].lower():
                     others += self._wrap(f"--{flag} with --{node.flag} {name}", 2, 6)
@@ -336,8 +330,6 @@ def completions_of(entry: Entry) -> list[str] | None:
 DERIVED = "derived"
 
 _PLAIN = re.compile(r"[A-Za-z_/][\w./+-]*", re.ASCII)
-# Words that mean booleans, None or numbers, here or in YAML 1.1.
-_NOT_TEXT = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none", "inf", "infinity", "nan"}
 
 
 def config_lines(roots: Sequence[Entry], values: Mapping[str, Any]) -> Iterator[str]:
@@ -378,7 +370,7 @@ def yaml_value(value: Any) -> str:
 
 def yaml_text(text: str) -> str:
     """Return a string in YAML, quoted if it could be read as something else."""
-    if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT:
+    if _PLAIN.fullmatch(text) and not codec.is_other_word(text):
         return text
     # Not the escapes of JSON: to YAML, two of them are never one character.
     quoted = json.dumps(text, ensure_ascii=False)

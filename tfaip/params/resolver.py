@@ -138,8 +138,7 @@ class Resolver:
 
     def __init__(self, settings: Settings, trusted: Iterable[str] = ()) -> None:
         self.settings = settings
-        self._given = Trust.of(trusted)
-        self._trusted: Trust | None = self._given
+        self._given = self._trusted = Trust.of(trusted)
         self._claimed: set[str] = set()
 
     def root(self, name: str, declared: Any, default: Any, meta: Mapping[str, Any] = NO_META) -> Entry:
@@ -157,10 +156,7 @@ class Resolver:
             TypeError: two fields share a flag.
         """
         # The code of these packages runs already; a config file may name more of their classes.
-        if default is None:
-            self._trusted = self._given
-        elif self._trusted is not None:
-            self._trusted = self._trusted.and_code_of(type(default))
+        self._trusted = self._given if default is None else self._trusted.and_code_of(type(default))
         place = Place("", name, name, meta)
         kind = types.FieldKind("node", declared, False)
         return self._node(place, kind, MISSING if default is None else default, 0, None)
@@ -216,7 +212,7 @@ class Resolver:
         types_of = types.field_types(node.cls)
         values = values_of(node.base) if is_node(node.base) else node.base or {}
         # The code of this package runs already: fields below may name more of its classes.
-        trusted, self._trusted = self._trusted, self._trusted and self._trusted.and_code_of(node.declared)
+        trusted, self._trusted = self._trusted, self._trusted.and_code_of(node.declared)
         for old, new in renamed_fields(cls).items():
             present = place.below(new, cls).flag
             former = present.removesuffix(new) + old

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, ClassVar, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, TypeVar, get_args
 
 from tfaip.errors import UsageError
 from tfaip.params import names, tree as trees
@@ -21,7 +21,7 @@ from tfaip.params.resolver import Entry, Resolver, walk_entries
 from tfaip.params.resource import Resource
 from tfaip.params.sources import Flags, Settings, Source
 from tfaip.params.stored import flat_params
-from tfaip.params.types import NamedObject, field_types, is_node_type, load_function, origin_of, type_name
+from tfaip.params.types import NamedObject, field_types, is_node_type, origin_of, type_name
 from tfaip.util.text import shorten, shorten_text
 
 T = TypeVar("T")
@@ -141,10 +141,7 @@ def get_flag(params: Any, flag: str) -> Any:
     for known, value in _flags(params):
         if known == name:
             return value
-    root = _resolve(params, {})
-    note = removed_note(name, [root])
-    problem = f"unknown flag --{shorten_text(name)}{_hint(name, [root], (), '--')}"
-    raise UsageError(problem if note is None else f"--{name} was removed: {note}")
+    raise UsageError(f"unknown flag --{shorten_text(name)}{_hint(name, [_resolve(params, {})], (), '--')}")
 
 
 def set_flags(params: Any, values: Mapping[str, Any]) -> None:
@@ -328,8 +325,6 @@ def _conform_field(node: Any, field: dataclasses.Field[Any], declared: Any, labe
         raise UsageError(f"{label} is required, and empty: give it a value")
     try:
         if trees.children(value) is not None:
-            if {type(value), get_origin(declared)} == {list, dict}:
-                raise UsageError(f"{label}: expected {shorten_text(type_name(declared))}, got {shorten(value)}")
             return
         encoded = encode(value, None, label)
     except TypeError as error:
@@ -383,14 +378,8 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
             )
 
 
-class _OwnValues(Decoder):
-    """Decoder of what the running program has encoded: its functions are imported."""
-
-    def _check_function(self, name: str, place: str) -> None:
-        load_function(name, place)
-
-
-_OWN = _OwnValues(None)
+# Of what the running program has encoded.
+_OWN = Decoder(None, imports=True)
 
 
 def _is_lossless(value: Any, decoded: Any) -> bool:

@@ -163,21 +163,6 @@ class Trust(NamedTuple):
                 )
 
 
-def check_packages(packages: Iterable[str]) -> list[str]:
-    """Return the packages of `--trust`.
-
-    Raises:
-        UsageError: if one is not the name of a top-level package.
-    """
-    packages = list(packages)
-    for name in packages:
-        if not name.isidentifier():
-            top = top_package(name)
-            hint = f": --trust {top}" if top.isidentifier() else ""
-            raise UsageError(f"--trust {shorten_text(name)}: expected the name of a top-level package{hint}")
-    return packages
-
-
 class UntrustedName(UsageError):
     """A file names something that it must not.
 
@@ -281,21 +266,6 @@ def check_function(name: str, trusted: Trust, place: str) -> None:
     module, what = name.partition(":")[0], f"{place}: function {shorten(name)}"
     trusted.require(module, what)
     trusted.require_made(import_named(name, place, "function"), module, what, is_function=True)
-
-
-def check_module(name: str, trusted: Trust, place: str) -> None:
-    """Raise unless a file may name something of a module; nothing is imported.
-
-    Args:
-        name: `module:name`.
-        trusted: what the file may name. Of `tfaip` and of Keras nothing is meant.
-        place: dotted path, for messages.
-
-    Raises:
-        UntrustedName: if the package is not trusted.
-    """
-    trusted = trusted._replace(packages=trusted.packages - {OWN_PACKAGE})
-    trusted.require(name.partition(":")[0], f"{place}: {shorten(name)}")
 
 
 _NAME_IN_TEXT = re.compile(rf"(?<![\w.])(?=({FULL_NAME.pattern}))", re.ASCII)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, ForwardRef, Generic, Literal, N
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
-from tfaip.params.names import top_package
-from tfaip.params.trust import FULL_NAME, Trust, check_module, import_named, is_full_name
+from tfaip.params.names import OWN_PACKAGE, top_package
+from tfaip.params.trust import FULL_NAME, Trust, import_named, is_full_name
 from tfaip.util.text import shorten
 
 UNBOUND = object()
@@ -205,10 +205,6 @@ def _construct(cls: Any, place: str) -> Any:
         if isinstance(field.default_factory, BoundDefault):
             values[field.name] = _construct(field_types(cls)[field.name], f"{place}.{field.name}")
     return origin(**values)
-
-
-def is_params_class(cls: Any) -> bool:
-    return isinstance(cls, ForwardRef) or is_node_type(cls)
 
 
 def bound_argument(cls: type, name: str) -> Any:
@@ -482,8 +478,10 @@ def checked_name(name: str, trusted: Trust | None, place: str) -> str:
         raise UsageError(f"{place}: expected the name of a class or module:Class, got {shorten(name)}")
     if trusted is None or ":" not in name:
         return str(name)
-    check_module(name, trusted, place)
-    return str(name) if top_package(name.partition(":")[0]) in trusted.packages else NameOfFile(name)
+    module = name.partition(":")[0]
+    # Of `tfaip` and of Keras nothing is meant.
+    trusted._replace(packages=trusted.packages - {OWN_PACKAGE}).require(module, f"{place}: {shorten(name)}")
+    return str(name) if top_package(module) in trusted.packages else NameOfFile(name)
 
 
 def parts_of(value: Any, place: str) -> tuple[str, dict[str, Any]]:
