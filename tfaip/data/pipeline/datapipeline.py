@@ -35,7 +35,7 @@ from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.reader import PipelineReader
 from tfaip.data.pipeline.sampler import DropCounts, Position, SampleFilter, generated_samples, read_sample
 from tfaip.data.pipeline.worker import WorkerSpec
-from tfaip.data.pipeline.workerpool import PostProcessor, WorkerStats
+from tfaip.data.pipeline.workerpool import PostProcessor
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldAdvice, copied
 from tfaip.params.tree import nodes_of, with_shared
@@ -313,11 +313,6 @@ class DataPipeline:
             for name in ("_sample_stream", "_post_processor"):
                 if name in vars(self):  # it was needed
                     getattr(self, name).close()
-
-    def worker_stats(self) -> WorkerStats | None:
-        """Return the work of the worker processes so far; None: there are none now."""
-        pool = self._sample_stream.executor.pool
-        return None if pool is None else pool.stats
 
     def generate_input_samples(self, auto_repeat: bool | None = None) -> OpenedIterator[Sample]:
         """Return an iterator, to be opened by `with`, over the valid processed samples.

@@ -124,7 +124,6 @@ class Block:
         stacked: make a batch of the samples if all of them are valid.
         outcomes: the processed samples; None: it was not processed, or they are stacked in `batch`.
         batch: all processed samples.
-        seconds: duration of the work in a worker.
         nbytes: size of what the worker sent back.
     """
 
@@ -137,7 +136,6 @@ class Block:
     stacked: bool = False
     outcomes: Sequence[Outcome] | None = None
     batch: Batch | None = None
-    seconds: float = 0.0
     nbytes: int = 0
 
     def place(self, index: int) -> tuple[int, int]:

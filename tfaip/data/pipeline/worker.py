@@ -99,13 +99,11 @@ class Answer:
 
     Args:
         content: packed (outcomes, batch); None: the worker has started.
-        seconds: duration of the work.
         failure: what the worker could not do, and the traceback; it does no more work.
         messages: what was logged meanwhile: name of the logger, level and text.
     """
 
     content: bytes | None = None
-    seconds: float = 0.0
     failure: tuple[str, str] | None = None
     messages: Sequence[tuple[str, int, str]] = ()
 
@@ -150,7 +148,6 @@ def main(connection_descriptor: int, slot_descriptors: Sequence[int]) -> None:
     slots = itertools.cycle([Slot(descriptor) for descriptor in slot_descriptors] or [None])
     for slot in slots:
         task = messages.get()
-        begin = time.perf_counter()
         block = processor.process(unpack(task, slot)[0])
         if block.outcomes is not None:
             block.outcomes = [_with_trace(o, name) if isinstance(o, FailedSample) else o for o in block.outcomes]
@@ -159,7 +156,7 @@ def main(connection_descriptor: int, slot_descriptors: Sequence[int]) -> None:
             content = pack((block.outcomes, block.batch), slot)
         except Exception:
             failure = "cannot send what processors put into samples (num_processes 0 need not)", traceback.format_exc()
-        answer = Answer(content, time.perf_counter() - begin, failure, logged.take())
+        answer = Answer(content, failure, logged.take())
         _send(connection, pickle.dumps(answer))
 
 

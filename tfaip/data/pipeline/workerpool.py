@@ -19,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count, islice
 from typing import Any, TypeVar
 
@@ -50,25 +50,6 @@ START_TIMEOUT_S = 60.0
 log = logger(__name__)
 
 
-@dataclass(slots=True)
-class WorkerStats:
-    """Work of a pool since it was started.
-
-    Args:
-        blocks: number of blocks that came back.
-        busy_s: seconds of work of all workers together.
-        wait_s: seconds in which the reader waited for a block.
-        workers: number of processes.
-        started: time of the start (`time.perf_counter`).
-    """
-
-    blocks: int = 0
-    busy_s: float = 0.0
-    wait_s: float = 0.0
-    workers: int = 0
-    started: float = field(default_factory=time.perf_counter)
-
-
 class WorkerPool:
     """Worker processes, started at once; `close` ends them.
 
@@ -93,7 +74,7 @@ class WorkerPool:
         self._slots_per_worker = max(BLOCKS_PER_WORKER, -(-self._blocks_ahead // count))
         self._num_started = self._turn = 0
         self._workers: list[WorkerProcess] = []
-        self.stats = WorkerStats(workers=count)
+        self.has_result = False
         try:
             for index in range(count):
                 self._start_worker(index)
@@ -178,12 +159,9 @@ class WorkerPool:
         begin = time.perf_counter()
         while block.outcomes is None and block.batch is None:
             worker.receive(self._params.worker_timeout_s)
-        seconds = time.perf_counter() - begin
-        if not self.stats.blocks:
-            log_duration(log, f"starting {len(self._workers)} data workers", seconds)
-        self.stats.blocks += 1
-        self.stats.busy_s += block.seconds
-        self.stats.wait_s += seconds
+        if not self.has_result:
+            log_duration(log, f"starting {len(self._workers)} data workers", time.perf_counter() - begin)
+        self.has_result = True
         if self._params.prefetch == -1:
             count = len(self._workers)
             self._blocks_ahead = max(count + 1, min(BLOCKS_PER_WORKER * count, MAX_BYTES_AHEAD // max(block.nbytes, 1)))
@@ -279,7 +257,6 @@ class WorkerProcess:
             slot = self.slot(self.num_taken - len(self.tasks))
             block = self.tasks.popleft()
             (block.outcomes, block.batch), block.nbytes = unpack(answer.content, slot)
-            block.seconds = answer.seconds
 
     def _death(self) -> WorkerDied:
         """Return the error that says how the worker ended and what it was doing."""
