@@ -39,14 +39,16 @@ def test_a_reader_that_leaves_early(workplace: Path) -> None:
         ("new Plants 2>&-", 2, b"", 0),
         ("runs run > /dev/full", 1, b"", 1),
         ("runs other 2> /dev/full", 2, b"", 0),
+        ("runs r\u00fcn", 0, b"r\\xfcn ", 0),  # which the console cannot print
     ],
 )
 def test_streams_that_cannot_take_everything(
     command: str, code: int, printed: bytes, errors: int, tmp_path: Path
 ) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "trainer_params.json").write_text("{}")
-    ended = shell(f"tfaip.scripts.{command}", tmp_path)
+    for name in ("run", "r\u00fcn"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "trainer_params.json").write_text("{}")
+    ended = shell(f"tfaip.scripts.{command}", tmp_path, PYTHONIOENCODING="ascii")
     assert (ended.returncode, ended.stderr.count(b"\n"), printed in ended.stdout) == (code, errors, True)
 
 
@@ -66,13 +68,13 @@ def test_a_training_without_streams(streams: str, printed: bytes, workplace: Pat
     assert "Results of epoch 0001" in (tmp_path / "run" / "train.log").read_text()
 
 
-def shell(command: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
+def shell(command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """Start a module as a shell does."""
     path = os.pathsep.join([str(REPOSITORY), str(cwd)])
     return subprocess.run(
         ["/bin/sh", "-c", f'exec "$0" -m {command}', sys.executable],
         # Buffered, as most users have it.
-        env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": ""},
+        env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "", **environment},
         cwd=cwd,
         capture_output=True,
         check=False,

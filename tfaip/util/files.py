@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import stat
+import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -76,7 +77,11 @@ def _lock(path: Path, kind: int) -> int:
     """Return a descriptor that locks a directory."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:  # perhaps by a look of `is_locked`, which is over at once
+            time.sleep(0.02)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)
         raise

@@ -89,6 +89,7 @@ def test_samples_are_read_and_processed_in_workers_without_a_backend() -> None:
     assert sorted(meta["id"] for meta in metas) == list(range(60))
     assert {meta["read by"] for meta in metas} == {meta["processed by"] for meta in metas} == workers
     assert all(meta["modules"] == [] for meta in metas)
+    assert not child_processes()
 
 
 @pytest.mark.parametrize("prefetch", [1, 3])

@@ -14,6 +14,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from types import FrameType
@@ -121,6 +122,8 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
     if is_own_process:
         atexit.register(_end_process, exit_codes)  # before the libraries: what they register is called first
     _replace_closed_streams()
+    if is_own_process and isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files, as on stderr
     exit_code = _run(work, sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr) if is_own_process else ():
         try:
