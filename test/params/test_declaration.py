@@ -361,13 +361,14 @@ class Root(Leaf):
     one: Leaf = Leaf("one")
     more: list[Leaf] = [Leaf("a"), Leaf("b")]
     by_name: dict[str, Leaf] = {"x": Leaf("c")}
+    named: tuple[str, Leaf] = ("first", Leaf("d"))
 
 
 def test_post_init_runs_children_first_and_again() -> None:
     root = Root("root")
     ORDER.clear()
     post_init(root)
-    assert ORDER == ["one", "a", "b", "c", "root"]
+    assert ORDER == ["one", "a", "b", "c", "d", "root"]
 
 
 class Body:

@@ -135,8 +135,11 @@ def test_wrong_text_is_wrong_everywhere(write: Write, name: str, text: str, mess
 
 
 def test_texts_in_quotes_are_texts_but_may_be_values_too(write: Write) -> None:
-    found = parse("--config", write("a.yaml", 'p: {either: "1", anything: "1e-3", number: "1e-3", name: "None"}'))
+    found = parse(
+        "--config", write("a.yaml", 'p: {either: "1", anything: "1e-3", number: "1e-3", name: "None", pad: "None"}')
+    )
     assert (found.either, found.anything, found.number, found.name) == ("1", "1e-3", 0.001, "None")
+    assert found.pad is None
 
 
 @pytest.mark.parametrize("name", ["p", "p.part", "p.parts", "p.free", "near"])

@@ -244,6 +244,8 @@ class Decoder:
                 is_params = isinstance(value, Mapping) and types.is_node_type(member)
                 if len(members) == 1 or is_params or (member is types.FunctionName and type(value) is str):
                     reason = error
+        if optional and self.reads_text and type(value) is str and is_none(Word(value)):
+            return None  # in quotes, where no text is meant
         raise reason or mismatch(value, declared, place)
 
     def _decode_node(self, value: Any, declared: Any, place: str) -> Any:

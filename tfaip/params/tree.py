@@ -12,6 +12,7 @@ import functools
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from tfaip.errors import UsageError
@@ -79,12 +80,11 @@ def children(value: Any) -> dict[str, Any] | None:
 
 
 def _holds_nodes(value: Any) -> bool:
-    """Return True for a container of nodes, or of such containers; fast for one of a million samples."""
+    """Return True for a container of nodes, or of such containers; only the first ones are looked at."""
     if not isinstance(value, _CONTAINERS):
         return False
-    items = value.values() if isinstance(value, Mapping) else value
-    first = next((item for item in items if item is not None and (not isinstance(item, _CONTAINERS) or item)), None)
-    return is_node(first) or (first is not value and _holds_nodes(first))
+    items = islice(value.values() if isinstance(value, Mapping) else value, 10)
+    return any(is_node(item) or (item is not value and _holds_nodes(item)) for item in items)
 
 
 def nodes_of(params: Any) -> Iterator[Any]:

@@ -135,7 +135,11 @@ class Scenario(ScenarioBase[Any, Any]):
         groups = {field.name for field in fields if field.metadata.get("mode") in ("ssnake", "flat")}
         groups.add(ScenarioBaseParams.flag_root)
         declared = cls._declared.get("defaults", {})
-        flags = {flag: value for flag, value in declared.items() if (flag.partition(".")[0] in groups) == of_scenario}
+        flags = {
+            flag: value
+            for flag, value in declared.items()
+            if (flag.lstrip("-").partition(".")[0] in groups) == of_scenario
+        }
         if not flags:
             return
         try:
