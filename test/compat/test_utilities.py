@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from unittest import TestCase
 
-import numpy as np
 import pytest
 
 from test.support.tiny.scenario import TinyData, TinyGenerator, TinyScenario
@@ -21,10 +20,7 @@ from tfaip.compat.utilities import (
     MeasureTime,
     Resource,
     enforce_types,
-    packbits,
-    packsize,
     profile,
-    unpackbits,
 )
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.params import DataPipelineParams
@@ -91,10 +87,6 @@ def test_paths_and_commands_of_tests(tmp_path: Path) -> None:
 
 
 def test_small_functions() -> None:
-    bits = np.array([1, 0, 1, 1, 0, 0, 0, 1, 1])
-    assert packbits(bits).tolist() == [0b10110001, 0b10000000]
-    assert packsize(9) == 2
-    assert unpackbits(packbits(bits), 9).tolist() == bits.tolist()
     assert enforce_types(Path) is Path
     assert DeviceConfig().params == DeviceConfigParams()
 

@@ -58,7 +58,7 @@ class CompiledStep:
             return self._function(*arrays)
         flat = tf.nest.flatten(arrays)
         shapes = [array.shape for array in flat]
-        names = [_names_of(argument) for argument in arrays]
+        names = [argument.keys() if isinstance(argument, Mapping) else frozenset() for argument in arrays]
         if names != self._names or not all(map(_fits, shapes, self._shapes)):
             self._trace(arrays, shapes)
             self._names = [frozenset(keys) for keys in names]
@@ -87,10 +87,6 @@ class CompiledStep:
         # A new tf.function: the old graph is not needed any more. Without AutoGraph, as in `fit`: it takes longer than
         # the rest of the trace.
         self._concrete = tf.function(on_flat_tensors, autograph=False).get_concrete_function(*specs)
-
-
-def _names_of(argument: Any) -> Set[str]:
-    return argument.keys() if isinstance(argument, Mapping) else frozenset()
 
 
 def _common_shape(old: tuple[int | None, ...], new: tuple[int, ...]) -> tuple[int | None, ...]:

@@ -1,13 +1,11 @@
-"""Small functions and classes of tfaip 1.2: resources, devices, times, bits."""
+"""Small functions and classes of tfaip 1.2: resources, devices, times."""
 
 import cProfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self, TypeVar
-
-import numpy as np
+from typing import Self, TypeVar
 
 from tfaip.device.device_config import DeviceConfigParams
 from tfaip.device.devices import prepare_devices
@@ -80,18 +78,3 @@ def profile(path: str | Path) -> Iterator[cProfile.Profile]:
 def enforce_types(decorated: T) -> T:
     """Return a class or function as it is: params check their values themselves."""
     return decorated
-
-
-def packsize(size: int) -> int:
-    """Return the number of bytes for so many bits."""
-    return (size + 7) // 8
-
-
-def packbits(array: Any) -> np.ndarray:
-    """Pack the bits of the last axis into bytes."""
-    return np.packbits(array, axis=-1)
-
-
-def unpackbits(array: Any, length: int) -> np.ndarray:
-    """Return so many bits of the last axis of packed bytes."""
-    return np.unpackbits(np.asarray(array), axis=-1, count=length)

@@ -41,7 +41,9 @@ def take_declared(scenario: type) -> dict[str, Any]:
     Objects of the class have properties of some of these names. Methods and properties of the body
     stay where they are.
     """
-    values = {name: value for name, value in vars(scenario).items() if _is_value(value)}
+    # Without methods and properties.
+    own = vars(scenario).items()
+    values = {name: value for name, value in own if isinstance(value, type) or not hasattr(value, "__get__")}
     for name, near in near_hooks(scenario, NAMES).items():
         if name in values:
             raise TypeError(
@@ -53,11 +55,6 @@ def take_declared(scenario: type) -> dict[str, Any]:
         delattr(scenario, name)
         found[name] = _checked(f"{scenario.__qualname__}.{name}", name, values[name])
     return found
-
-
-def _is_value(value: Any) -> bool:
-    """Return False for methods and properties."""
-    return isinstance(value, type) or not hasattr(value, "__get__")
 
 
 def _checked(place: str, name: str, value: Any) -> Any:

@@ -120,7 +120,8 @@ def is_shallow(value: Any, max_depth: int = MAX_DEPTH) -> bool:
     """Return True if lists and dicts are nested at most `max_depth` levels deep; not recursive."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(max_depth):
-        level = [item for parent in level for item in _items(parent) if isinstance(item, dict | list)]
+        items = [item for at in level for item in (at.values() if isinstance(at, dict) else at)]
+        level = [item for item in items if isinstance(item, dict | list)]
     return not level
 
 
@@ -133,10 +134,6 @@ def _require_regular(mode: int, name: str) -> None:
     if not stat.S_ISREG(mode):
         kind = "a directory" if stat.S_ISDIR(mode) else "a pipe or device"
         raise OSError(errno.EINVAL, f"{name} is {kind}, not a regular file")
-
-
-def _items(value: Any) -> Any:
-    return value.values() if isinstance(value, dict) else value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

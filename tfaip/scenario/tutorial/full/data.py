@@ -21,7 +21,6 @@ class Dataset(StrEnum):
 
     DIGITS = "digits"
     MNIST = "mnist"
-    FASHION_MNIST = "fashion_mnist"
 
     @property
     def image_size(self) -> int:
@@ -39,9 +38,7 @@ class Part(StrEnum):
 class TutorialData(Data):
     """Shapes (without the batch dimension) and types of an image and its class."""
 
-    dataset: Dataset = option(
-        Dataset.DIGITS, "Images to learn from; all but digits are downloaded by Keras on first use"
-    )
+    dataset: Dataset = option(Dataset.DIGITS, "Images to learn from; mnist is downloaded by Keras on first use")
 
     inputs = {"img": Spec("size", "size", 1)}
     targets = {"label": Spec(1, int)}
@@ -70,12 +67,11 @@ class TutorialGenerator(Generator, ArrayDataGenerator[Any]):
 
 def load_images(dataset: Dataset, part: Part) -> Images:
     """Return images (uint8, `[n, size, size, 1]`, 255 is white) and classes (int32, `[n, 1]`)."""
-    load = _load_digits if dataset is Dataset.DIGITS else _load_from_keras
-    images, labels = load(dataset, part)
+    images, labels = _load_digits(part) if dataset is Dataset.DIGITS else _load_mnist(part)
     return images[..., None], labels.astype("int32")[:, None]
 
 
-def _load_digits(dataset: Dataset, part: Part) -> Images:
+def _load_digits(part: Part) -> Images:
     """Return digits that ship with scikit-learn: 1797, every fifth one for the validation."""
     from sklearn.datasets import load_digits
 
@@ -85,10 +81,10 @@ def _load_digits(dataset: Dataset, part: Part) -> Images:
     return (digits.images[chosen] * (255 / 16)).astype("uint8"), digits.target[chosen]
 
 
-def _load_from_keras(dataset: Dataset, part: Part) -> Images:
+def _load_mnist(part: Part) -> Images:
     """Return images that Keras downloads once: 60,000 for training, 10,000 for validation."""
     # Imported here: this module is loaded by `--help` and by data workers, which need no backend.
     import keras
 
-    train, val = getattr(keras.datasets, dataset.value).load_data()
+    train, val = keras.datasets.mnist.load_data()
     return train if part is Part.TRAIN else val
