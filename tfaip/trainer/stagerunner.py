@@ -427,9 +427,9 @@ class StageRunner:
                     for sample in pipeline.process_output(samples):
                         writer.write(sample if targets else sample.new_targets(None))
                         count += 1
+                log.info("%d samples in %s", count, file)
             # Other processes, and the chief if its post-processing stops early, must run the pass to its end.
             deque(samples, maxlen=0)
-            log.info("%d samples in %s", count, file)
 
     def train_again(self, params: Params) -> None:
         """Let `run` train the last stage again, for a later call of `Trainer.fit` that may have changed its params.
