@@ -87,8 +87,6 @@ def test_removed_fields_give_one_notice_each(logged: pytest.LogCaptureFixture) -
     ]
     with pytest.raises(AttributeError, match="progbar_delta_time was removed: the progress bar"):
         _ = params.progbar_delta_time  # type: ignore[attr-defined]
-    with pytest.raises(UsageError, match="^--trainer.progbar_delta_time was removed: the progress bar"):
-        _ = params["trainer.progbar_delta_time"]
     with pytest.raises(UsageError, match="unknown flag --trainer.progbar_delta"):
         params.set_flags({"trainer.progbar_delta": "1"})
 

@@ -123,7 +123,8 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
         atexit.register(_end_process, exit_codes)  # before the libraries: what they register is called first
     _replace_closed_streams()
     if is_own_process and isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # names of files, as on stderr
+        with contextlib.suppress(OSError):  # of a stream whose descriptor was replaced by a pipe
+            sys.stdout.reconfigure(errors="backslashreplace")  # names of files, as on stderr
     exit_code = _run(work, sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr) if is_own_process else ():
         try:
