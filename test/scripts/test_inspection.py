@@ -153,4 +153,6 @@ def test_a_training(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> N
     first, second = well(run("train", FULL, *small)).splitlines()
     assert first.startswith(f"dry run: would train {FULL}.scenario:TutorialScenario for 5 epochs into new, on keras/")
     assert second == "one batch went through training, validation, export and resume; nothing was kept"
-    assert sorted(path.name for path in place.rglob("*")) == ["here", "temporary"]
+    # TensorFlow keeps files of its own there, of functions that it converts for the first time in the process.
+    names = sorted(path.name for path in place.rglob("*"))
+    assert [name for name in names if not name.startswith("__autograph_generated")] == ["here", "temporary"]
