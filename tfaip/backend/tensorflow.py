@@ -121,7 +121,6 @@ def evaluation_function(model: Any, function: Any, step: Callable[..., Any], dat
     """Return what `evaluate` calls for each execution of a step (None: Keras makes it), and the data.
 
     Args:
-        model: compiled.
         function: what this has returned before; None: the first call.
         step: of the model.
         data: those of `evaluate`.
@@ -171,7 +170,6 @@ def before_step(model: Any, arguments: tuple[Any, ...], assign: Callable[[], Non
     """Return the arguments of a training step after a function has assigned variables.
 
     Args:
-        model: compiled.
         arguments: of its `train_step`.
         assign: may assign variables of the model that are not trained, and those of its optimizer.
     """
@@ -185,7 +183,6 @@ def keeping_finite(
     """Return a training step that leaves variables as they are where one would become infinite or NaN.
 
     Args:
-        model: compiled.
         step: its `train_step`.
         groups: the variable that must stay finite, and all variables (itself too) that keep their values with it: not
             trained, or of the metrics.

@@ -311,7 +311,6 @@ class GraphCheck:
 
     Args:
         format: name of the directory of the format.
-        graph: name of the graph.
         inputs: name -> type and shape.
         outputs: name -> type and shape.
         difference: largest difference to the rebuilt graph, relative to the largest value of the output.

@@ -50,7 +50,6 @@ class _Variable:
     Args:
         attributes: path of attributes to it, through the author's own attributes rather than lists of Keras.
         place: shortest path of attributes to it, also through lists of Keras.
-        name: its own name.
         key: its key in the file.
     """
 

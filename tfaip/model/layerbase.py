@@ -22,7 +22,6 @@ class ScheduledValue(keras.Variable):
     """Float32 scalar, read in the precision of the layer that computes with it.
 
     Args:
-        name: of the number.
         declared: its value without a schedule.
     """
 
@@ -50,7 +49,6 @@ class WithScheduledValues:
         was validated with.
 
         Args:
-            name: of the number.
             value: without a schedule, whatever the weights hold that a training begins with.
 
         Returns:

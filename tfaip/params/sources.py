@@ -51,7 +51,6 @@ class Setting(NamedTuple):
     Args:
         path: flag without dashes.
         value: `Words` of a user, `Word` and plain values of a file.
-        source: where it is given.
         rank: of the source; a higher one wins.
         parent: key that holds this one in a file; empty at the top.
     """

@@ -84,7 +84,6 @@ def load_params(path: str | Path, cls: type[T], *, trusted: Iterable[str] = (), 
     """Read what `save_params` wrote, or tfaip 1.2.
 
     Args:
-        path: of the file.
         cls: class of the root; the file may name a subclass.
         trusted: further top-level packages whose classes may be named.
         key: of the part of the document to read; None: all of it.

@@ -24,7 +24,6 @@ class BestModel:
     """Value that decides which model is the best.
 
     Args:
-        mode: "min" or "max".
         monitor: name of the logged value.
         first_epoch: first epoch that is compared, the first one of the stage.
     """
@@ -167,7 +166,6 @@ class EarlyStoppingParams(ParamsBase):
 
         Args:
             values: epoch -> value that tells the best model; epochs without one are left out.
-            mode: "min" or "max".
             counted_from: the first epoch that `n_to_go` counts; the best value and thresholds are those of all epochs.
         """
         lower, upper = self.lower_threshold, self.upper_threshold

@@ -274,7 +274,6 @@ class History:
         """Return the first of several names under which a value of an epoch was logged, or None.
 
         Args:
-            epoch: from 1.
             names: the monitored values, see `FeedbackParams.monitored`.
         """
         values = self.values(epoch)
@@ -312,7 +311,6 @@ class History:
 
         Args:
             name: name of a logged value.
-            mode: "min" or "max".
             first: no epoch before it counts.
             last: no epoch after it counts; None: the last recorded one.
             only_last_epochs: of these, only the last n up to `last`, with or without a value.

@@ -464,7 +464,6 @@ class TrainingDiverged(TfaipError):
     """The loss or its gradients are not finite.
 
     Args:
-        params: of the training.
         epoch: number of the epoch, from 1.
         first: first batch of the first update that was not finite, from 1; below that, it is of the epoch before.
         last: its last batch.

@@ -32,7 +32,6 @@ def matching_paths(pattern: str, field: str, kind: str, paths: Iterable[str]) ->
         pattern: a regular expression, see `path_matches`.
         field: path of the field that holds it, for the message.
         kind: what the paths name, for the message.
-        paths: all paths.
 
     Raises:
         FieldAdvice: if it matches none.

@@ -143,9 +143,6 @@ def shown_name(path: str) -> str:
 def schedules_of(params: Any) -> list[Schedule]:
     """Return the schedules of a training.
 
-    Args:
-        params: the trainer params.
-
     Raises:
         FieldError: if two have the same target, or a target or a value is not allowed; the path begins at `params`.
     """
@@ -181,7 +178,6 @@ def schedules_without(params: Any, targets: Collection[str]) -> list[SchedulePar
     """Return the params of the schedules that remain if values are given for some targets, e.g. by a stage.
 
     Args:
-        params: the trainer params.
         targets: flags without dashes or paths; one of a node also stands for all values below it.
     """
     paths = tuple(f"{_path_of(params, target)}." for target in targets)
@@ -240,11 +236,7 @@ def _type_of(params: Any, schedule: Schedule) -> type[int] | type[float]:
 
 
 class EpochValues:
-    """Values of schedules at the beginning of each epoch.
-
-    Args:
-        params: the trainer params.
-    """
+    """Values of schedules at the beginning of each epoch."""
 
     def __init__(self, params: Any) -> None:
         self.params = params
@@ -370,7 +362,6 @@ class EpochSchedules:
     are a function of the seed, the pass and the values. Another rate or momentum compiles the step again.
 
     Args:
-        params: the trainer params, with a seed.
         scenario: creates the pipelines.
         create_pipeline: called with trainer params, scenario and data.
     """
@@ -419,7 +410,6 @@ class EpochSchedules:
         """Return the pipeline of an epoch, opened.
 
         Args:
-            epoch: from 1.
             current: the pipeline of the epoch before, or of the params.
         """
         values = self._values.of_data(epoch)

@@ -117,7 +117,6 @@ class UserCallbacks(keras.callbacks.CallbackList):
     """Callbacks of the user, without the progress bar and the history that `fit` would add.
 
     Args:
-        callbacks: callbacks of the user.
         model: their `self.model`.
         epochs: of the training; with `steps` the content of their `self.params`.
         steps: batches per epoch.

@@ -47,11 +47,7 @@ class Measured:
 
 
 class EpochEvaluation:
-    """Validation (on the training graph) and LAV (on the prediction graph), each in its epochs.
-
-    Args:
-        training: its parts.
-    """
+    """Validation (on the training graph) and LAV (on the prediction graph), each in its epochs."""
 
     def __init__(self, training: Training) -> None:
         self._training, self._params, self._model = training, training.params, training.model

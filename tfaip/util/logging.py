@@ -278,7 +278,6 @@ class Place(NamedTuple):
 
     Args:
         file: path of the file.
-        line: number of the line.
         function: name of the function; None: unknown.
     """
 

@@ -172,7 +172,6 @@ def unreadable_file(kind: str, path: str | Path, error: Exception, name: str | N
 
     Args:
         kind: of file, e.g. `CSV`.
-        path: of the file.
         error: the reason.
         name: of the field of the generator that names the file; None: no field does.
     """
@@ -192,7 +191,6 @@ class Joined:
     """Sources in a row: `joined[index]` is the source that has a sample, and the index of the sample in it.
 
     Args:
-        sources: the sources.
         sizes: the number of samples of each; None: its length.
     """
 

@@ -140,7 +140,6 @@ def renamed_axis(axis: Axis, renamed: Callable[[str], str]) -> Axis:
     """Return an axis with other names of its dimensions.
 
     Args:
-        axis: the axis.
         renamed: returns the new name of a dimension.
     """
     return _with_dimensions(axis, lambda dimension: replace(dimension, name=renamed(dimension.name)))
@@ -235,7 +234,6 @@ def resized_axis(axis: Axis, size: int, sizes: Mapping[str, int]) -> Axis:
     """Return an axis with another size.
 
     Args:
-        axis: the axis.
         size: its other size.
         sizes: sizes of dimensions by name, where they are known.
     """

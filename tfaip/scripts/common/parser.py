@@ -112,7 +112,6 @@ class StoredTraining(NamedTuple):
 
     Args:
         scenario: class that the params name.
-        params: the trainer params.
         permission: what the file may name, besides tfaip and the scenario's own package.
     """
 

@@ -92,7 +92,6 @@ class GroupOptimizer(SlotOptimizer):
         """Update weights.
 
         Args:
-            gradients: of the weights.
             weights: all or some of those that it was built for.
             rate: the learning rate.
             updates: number of updates so far, as the moments count them.

@@ -164,7 +164,6 @@ class AverageRate:
     """Rate of the average: `average = rate * average + (1 - rate) * weight` after each update.
 
     Args:
-        rate: in (0, 1).
         ramp: use min(rate, (1 + n) / (10 + n)) after update n (from 1), so that a slow average soon
             forgets the initial weights.
     """

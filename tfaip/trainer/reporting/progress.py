@@ -100,9 +100,7 @@ class EpochTable:
         """Return the lines of an epoch: its row, after a header if there must be one.
 
         Args:
-            epoch: from 1.
             values: all logged values by name, those that follow a schedule included, and the learning rate as `lr`.
-            seconds: duration of the epoch.
             is_best: True if it is the best epoch so far.
         """
         self._names |= dict.fromkeys(values)

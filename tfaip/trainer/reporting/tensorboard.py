@@ -79,11 +79,9 @@ class TensorBoardEvents:
         """Write one epoch.
 
         Args:
-            epoch: from 1.
             values: all values; those of validation and LAV have their own directories, without
                 prefix.
             drawings: directory (`train`, ...) -> tag -> argument of `EventWriter.drawing`.
-            layer_values: values of layers.
         """
         if self.directory is None:
             return

@@ -239,7 +239,6 @@ class StageDirectories:
     """Directories of the stages of one run.
 
     Args:
-        root: directory of the run.
         directory: the directory that contains those of the stages.
     """
 

@@ -172,7 +172,6 @@ class LearningRateParams(ParamsBase):
         """Return the rate of an epoch: that in the history, if the user has chosen it there, else that of the rule.
 
         Args:
-            epoch: from 1.
             history: recorded values, and rates of epochs to come.
             is_held: the stage holds the rate: it is `lr`, unless the epoch is listed.
 

@@ -482,7 +482,6 @@ def preview_stages(params: Any, scenario: Any) -> Preview:
     """Return the stages of a run up to the first result that its program reads.
 
     Args:
-        params: the trainer params.
         scenario: the scenario or its class.
 
     Raises:

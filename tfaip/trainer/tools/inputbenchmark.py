@@ -31,8 +31,6 @@ def benchmark_input(
     """Measure the pipeline of the training data, and log the time of its parts and a line per second.
 
     Args:
-        params: the trainer params.
-        scenario: the scenario that would be trained.
         time_limit: seconds to read for; None: until a signal.
 
     Raises:

@@ -18,8 +18,6 @@ class EpochRates:
     """Rates, or values of another schedule, of one epoch.
 
     Args:
-        stage: name of the stage.
-        epoch: from 1.
         updates: number of the first update, and of the first one of the next epoch, from 0.
         points: time in completed epochs, and the rate of the update that begins there; includes the
             first and the last update of the epoch.

@@ -64,7 +64,6 @@ class Found(NamedTuple):
     Args:
         place: index of the source.
         name: its name there.
-        shape: its shape.
     """
 
     place: int
@@ -123,7 +122,6 @@ class Row:
 
     Args:
         target: its path.
-        shape: its shape.
         outcome: the decision.
         found: the array that it takes, or whose shape differs.
         fit: the entries that it takes, if it is loaded in part.
@@ -351,7 +349,6 @@ def log_transfer(transfer: Transfer, title: str, only_if_changed: bool = False) 
     """Log the counts and the table; a weight that may have been taken over in a wrong way is a warning.
 
     Args:
-        transfer: the transfer.
         title: begins the line of the counts.
         only_if_changed: leave out the table if all weights are copied as they are.
     """

@@ -413,7 +413,6 @@ class ProcessorPipeline:
         Args:
             samples: valid samples of a pass, in order, after the mapping processors.
             seed: of the data.
-            pass_index: number of the pass.
             keeps: returns True for a valid sample, and raises the error of a failed one or leaves it out.
         """
         processed: Iterable[Any]
