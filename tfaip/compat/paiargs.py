@@ -1,9 +1,8 @@
 """Params trees in programs that build their command line with `paiargparse.PAIArgumentParser`.
 
-The library parses only what its own decorators and `typing.List` describe. Its roots are taken out of
-its hands: their flags are resolved as by the commands, all other arguments are left to it.
-The library asks a method for the class of the parser of its roots; `tfaip.util.oldnames`
-answers with the one here, as soon as a program has imported the library.
+The library parses only what its own decorators and `typing.List` describe. Its roots are taken out of its hands: their
+flags are resolved as by the commands, all other arguments are left to it. The library asks a method for the class of
+the parser of its roots; `tfaip.util.oldnames` answers with the one here, as soon as a program has imported the library.
 """
 
 import contextlib

@@ -39,12 +39,10 @@ def load_scenario(name: str, first: bool = True) -> ScenarioClass:
     Args:
         name: module (`pkg.scenario`), package with a `scenario` module (`pkg`), either one with
             `:Class`, or the path of a Python file or of a package directory.
-        first: search the working directory, and that of a path, before the installed packages
-            instead of after them.
+        first: search the working directory, and that of a path, before the installed packages instead of after them.
 
     Raises:
-        UsageError: if there is no such module, it fails to import, or it defines no scenario or
-            several.
+        UsageError: if there is no such module, it fails to import, or it defines no scenario or several.
     """
     importpath.add_working_directory(first)
     module_name, _, class_name = name.partition(":")
@@ -159,12 +157,10 @@ def load_trusted_scenario(scenario_id: str, typed_root: str | None = None) -> Sc
 
     Args:
         scenario_id: `module:Class`.
-        typed_root: the directory that the user imported the scenario from, according to the user's
-            own record.
+        typed_root: the directory that the user imported the scenario from, according to the user's own record.
 
     Raises:
-        UsageError: if the name has another form, is in the standard library, or is not that of a
-            scenario.
+        UsageError: if the name has another form, is in the standard library, or is not that of a scenario.
     """
     module_name, _, class_name = scenario_id.partition(":")
     parts = [*module_name.split("."), class_name]

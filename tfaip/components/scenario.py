@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 
 SP = TypeVar("SP", bound=ScenarioBaseParams)
 TP = TypeVar("TP")
-# Component -> its hooks, in the order of the calls; later ones win. A scenario defines those that
-# it needs.
+# Component -> its hooks, in the order of the calls; later ones win. A scenario defines those that it needs.
 ARGUMENT_HOOKS: Mapping[str, tuple[str, ...]] = {
     "data": ("static_data_kwargs", "additional_data_kwargs"),
     "model": ("static_model_kwargs", "additional_model_kwargs"),
@@ -309,10 +308,9 @@ class ScenarioComponents(Generic[SP, TP]):
     def static_data_kwargs(cls, params: Any) -> dict[str, Any]:
         """Return further constructor arguments of the data class.
 
-        This and the other hooks for arguments (see `tfaip.components.scenario`) get the values that
-        their parameters name. Known are `params` (of the component), `data_params`, `model_params`,
-        `evaluator_params`, `scenario_params`, and `data` and `model` as far as they are built before
-        the component.
+        This and the other hooks for arguments (see `tfaip.components.scenario`) get the values that their parameters
+        name. Known are `params` (of the component), `data_params`, `model_params`, `evaluator_params`,
+        `scenario_params`, and `data` and `model` as far as they are built before the component.
         """
         return {}
 
@@ -369,12 +367,10 @@ class ScenarioComponents(Generic[SP, TP]):
 
         Args:
             path: the directory. Of a model of tfaip 1.2 also its SavedModel, or its file of params.
-            trusted: packages that the params may name classes of, besides tfaip and
-                `declared_packages`.
+            trusted: packages that the params may name classes of, besides tfaip and `declared_packages`.
 
         Raises:
-            UsageError: if they are missing or damaged, or name a class or a file that they must
-                not.
+            UsageError: if they are missing or damaged, or name a class or a file that they must not.
         """
         file, key = params_file_of(Path(path))
         packages = [*cls.declared_packages(), *trusted]

@@ -35,8 +35,7 @@ _UNCALLED = ("get_or_create_pipeline", "preload")
 class DataBase(Generic[P]):
     """Samples of a scenario as they enter the model. Override methods with a leading underscore.
 
-    Specs are given per sample, without the batch dimension, with at least one dimension; see
-    `TensorSpec`.
+    Specs are given per sample, without the batch dimension, with at least one dimension; see `TensorSpec`.
 
     Args:
         params: the params of the data.
@@ -197,9 +196,8 @@ class Data(Part, DataBaseParams, DataBase[Any]):
             targets = {"labels": Spec(None, int)}
             length_of = "img"
 
-    The specs of the samples are class attributes without an annotation; where they depend on more
-    than sizes, override the methods of `DataBase` (`_input_layer_specs` ...) instead. The rules of
-    such classes are described in `Part`.
+    The specs of the samples are class attributes without an annotation; where they depend on more than sizes, override
+    the methods of `DataBase` (`_input_layer_specs` ...) instead. The rules of such classes are described in `Part`.
 
     Args:
         inputs: specs by key (`Spec`, or whatever `DataBase` takes).

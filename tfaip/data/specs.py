@@ -27,8 +27,7 @@ class TensorSpec:
     `keras.InputSpec`, arrays); this class is for scenarios that import nothing else.
 
     Args:
-        shape: e.g. `[28, 28]`, `[None, 48]` (variable length, padded in the batch) or `[1]` for a
-            number.
+        shape: e.g. `[28, 28]`, `[None, 48]` (variable length, padded in the batch) or `[1]` for a number.
         dtype: name of the type, e.g. `"float32"`, `"int32"`, `"string"`.
     """
 

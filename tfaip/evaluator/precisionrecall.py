@@ -61,8 +61,7 @@ class PrecisionRecallCurve:
         """Return the curve of a `keras.metrics.AUC` since its last reset.
 
         Raises:
-            ValueError: if its thresholds are not evenly spaced, or it counts several labels
-                separately.
+            ValueError: if its thresholds are not evenly spaced, or it counts several labels separately.
         """
         import keras
 

@@ -136,9 +136,8 @@ def write_hparams(path: Path, values: Mapping[str, float | str | bool]) -> None:
 def _create_file(directory: Path, first_step: int) -> IO[bytes]:
     """Create an event file that is read after all others in its directory.
 
-    TensorBoard reads files in the order of their names, which begin with the second of their
-    creation. Two processes in the same second, or a clock that was set back, would hide the values
-    of the second process.
+    TensorBoard reads files in the order of their names, which begin with the second of their creation. Two processes in
+    the same second, or a clock that was set back, would hide the values of the second process.
     """
     directory.mkdir(parents=True, exist_ok=True)
     second = max([int(time.time()), *(1 + other for other in _file_seconds(directory))])

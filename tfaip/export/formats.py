@@ -33,9 +33,8 @@ _SHOWN_CHARACTERS = 120
 class KerasExporter:
     """Format of functional Keras models, a file for each graph.
 
-    Layers of tfaip and of the scenario are replaced by the Keras layers and `keras.ops` that they
-    use. Operations of TensorFlow or JAX themselves, shapes that are only known at run time, and
-    layers of other packages are errors.
+    Layers of tfaip and of the scenario are replaced by the Keras layers and `keras.ops` that they use. Operations of
+    TensorFlow or JAX themselves, shapes that are only known at run time, and layers of other packages are errors.
 
     Args:
         graphs: graphs to export.
@@ -293,8 +292,7 @@ def _difference(a: np.ndarray, b: np.ndarray, percent: int) -> float:
     if a.shape != b.shape:
         return float("inf")
     if b.dtype.kind in "biuOSU":
-        # Decisions (argmax, rounding) on values that differ in the last bits may rarely be
-        # different ones.
+        # Decisions (argmax, rounding) on values that differ in the last bits may rarely be different ones.
         return 0.0 if np.sum(a != b) <= b.size * percent // 100 else float("inf")
     a, b = a.astype(np.float64), b.astype(np.float64)
     finite = np.isfinite(b)

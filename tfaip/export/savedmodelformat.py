@@ -33,8 +33,7 @@ from tfaip.util.typing import TensorDict
 class ServingExporter:
     """Format of a SavedModel, with a signature for each graph.
 
-    The graphs are traced by the first `write` (0.3 s for a tiny model, 2 s on JAX); later ones take
-    0.1 s.
+    The graphs are traced by the first `write` (0.3 s for a tiny model, 2 s on JAX); later ones take 0.1 s.
 
     Args:
         graphs: graphs to export; the first one is also the default signature.
@@ -47,8 +46,7 @@ class ServingExporter:
         if importlib.util.find_spec("tensorflow") is None:
             raise UsageError("exporting a SavedModel needs tensorflow, which is not installed: install it")
         self._graphs = graphs
-        # Without a name in the specs, TensorFlow calls the inputs `inputs`, `inputs_1` ..., in an
-        # order of its own.
+        # Without a name in the specs, TensorFlow calls the inputs `inputs`, `inputs_1` ..., in an order of its own.
         self._specs = {
             name: keras.InputSpec(shape=tensor.shape, dtype=tensor.dtype, name=export_name(name))
             for name, tensor in graphs.inputs.items()
@@ -123,8 +121,7 @@ def tensorflow_is_imported() -> bool:
 
 
 def _with_inputs_only(function: Callable[[TensorDict], TensorDict]) -> Callable[[TensorDict], TensorDict]:
-    # The name of the argument and the absence of others become part of the signature of the
-    # SavedModel.
+    # The name of the argument and the absence of others become part of the signature of the SavedModel.
     def serve(inputs: TensorDict) -> TensorDict:
         return function(inputs)
 
@@ -233,13 +230,11 @@ def is_saved_model(path: Path) -> bool:
 class ServedModel:
     """SavedModel as a function of batches. It is a program: load only what you trust.
 
-    The inputs and outputs of a model of Keras 2 have the names of its call, not those of its
-    layers.
+    The inputs and outputs of a model of Keras 2 have the names of its call, not those of its layers.
 
     Args:
         directory: the SavedModel.
-        endpoint: name of one of its signatures; None: `serve`, else `serving_default`, else the
-            only one.
+        endpoint: name of one of its signatures; None: `serve`, else `serving_default`, else the only one.
 
     Raises:
         ModuleNotFoundError: if TensorFlow is not installed.
@@ -317,8 +312,7 @@ class ServedModel:
 
 
 def _spec(spec: Any) -> TensorSpec:
-    # An empty shape means an unknown rank here, which `TensorSpec` cannot express; a batch has a
-    # dimension at least.
+    # An empty shape means an unknown rank here, which `TensorSpec` cannot express; a batch has a dimension at least.
     shape = () if spec.shape.rank is None else tuple(spec.shape)
     return TensorSpec(shape, spec.dtype.name)
 
@@ -384,8 +378,7 @@ def signature_endpoint(signature: Any) -> Endpoint:
 def keras_2_endpoint(loaded: Any, signature: Any) -> Endpoint:
     """Return `serving_default` with the names that `loaded(inputs, training=False)` uses.
 
-    If the signature has other inputs or outputs than this call, or the model is not one of Keras 2,
-    it keeps its names.
+    If the signature has other inputs or outputs than this call, or the model is not one of Keras 2, it keeps its names.
     """
     served = signature_endpoint(signature)
     if not hasattr(loaded, _MARK_OF_KERAS_2):

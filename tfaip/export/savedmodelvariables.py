@@ -67,12 +67,11 @@ def has_variables(path: Path) -> bool:
 def read_saved_model(path: Path, trim_graph_name: bool = True) -> Source:
     """Read the variables of a SavedModel by name.
 
-    A variable is found by its own name (`model/dense/kernel`), with `trim_graph_name` also by that name
-    without its first part (`dense/kernel`), and by the attributes that lead to it (`layers/0/kernel`). A
-    name that several variables share is not used for any of them, but attributes always are. Variables of
-    tfaip 1.2 are found by the attributes below their outermost graph, too. With
-    `trim_graph_name` a variable is also found by the end of any of these names (see `Source.by_tail`).
-    Optimizer and metrics of a Keras 2 model are left out.
+    A variable is found by its own name (`model/dense/kernel`), with `trim_graph_name` also by that name without its
+    first part (`dense/kernel`), and by the attributes that lead to it (`layers/0/kernel`). A name that several
+    variables share is not used for any of them, but attributes always are. Variables of tfaip 1.2 are found by the
+    attributes below their outermost graph, too. With `trim_graph_name` a variable is also found by the end of any of
+    these names (see `Source.by_tail`). Optimizer and metrics of a Keras 2 model are left out.
     """
     with quiet_stderr():
         import tensorflow as tf  # the format is TensorFlow's, on every backend

@@ -148,8 +148,7 @@ class MultiLAV(LAV):
         params: the LAV params; `params.model_path` is not used.
         model_paths: directories of the models.
         scenario: class of the scenario; its `multi_predictor_cls` names the voter.
-        trusted: packages that stored params may name classes of, besides tfaip and the scenario's
-            own.
+        trusted: packages that stored params may name classes of, besides tfaip and the scenario's own.
     """
 
     _shown = VOTED
@@ -179,8 +178,7 @@ class VotingEvaluation:
     """Evaluation of models, each alone and their vote. A model runs once per batch, for both.
 
     Args:
-        scenarios: the loaded models. The first one has the losses, metrics, post-processing and
-            evaluator of the vote.
+        scenarios: the loaded models. The first one has the losses, metrics, post-processing and evaluator of the vote.
         names: name of each model in the results.
         voter: votes.
         params: the LAV params.

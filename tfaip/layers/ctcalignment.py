@@ -13,8 +13,7 @@ class Alignment(NamedTuple):
 
     Args:
         labels: class of each frame, the blank included, `[time]`: targets of a frame-wise training.
-        positions: index in the transcript of the label of each frame, -1 where it is the blank,
-            `[time]`.
+        positions: index in the transcript of the label of each frame, -1 where it is the blank, `[time]`.
         log_probability: of the alignment.
     """
 

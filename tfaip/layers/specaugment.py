@@ -25,9 +25,8 @@ class SpecAugment(InlinedLayer):
     3. `time_masks` masks of t frames, t uniform in 0..min(T, p n), from frame t0, uniform in
        0..n-t-1.
 
-    Masks of a sample may overlap. Frames beyond the length of a sample are left as they are. As in
-    the paper `f0 < v - f`, so the last channel and the last frame are masked only by a mask of the
-    whole axis.
+    Masks of a sample may overlap. Frames beyond the length of a sample are left as they are. As in the paper `f0 < v -
+    f`, so the last channel and the last frame are masked only by a mask of the whole axis.
 
     The defaults are the policy LD of the paper, for speech with 100 frames per second. The widths
     may be scalar variables; the numbers of masks are fixed.

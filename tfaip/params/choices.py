@@ -22,8 +22,7 @@ class ClassChoice:
 
     Args:
         declared: type of the field; choices are subclasses.
-        meta: what `pai_meta` gave for the field: `choices`, `enforce_choices`,
-            `disable_subclass_check`.
+        meta: what `pai_meta` gave for the field: `choices`, `enforce_choices`, `disable_subclass_check`.
         also: further classes, such as the one of the default.
     """
 

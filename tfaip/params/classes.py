@@ -340,11 +340,10 @@ _make_dataclass(ParamsBase)
 class Part(ParamsBase):
     """Base of parts whose params and code are one class: the annotated fields are the params.
 
-    An object in a tree of params is a set of values: it has flags, is stored as JSON, compared and
-    copied by its fields, and none of its other methods is called. `create` makes a second object of
-    the same class with the same values, which does the work. It may store whatever its code needs;
-    nothing of that reaches the tree. Lists, dicts and params in its fields are copies, arrays and
-    other values are shared.
+    An object in a tree of params is a set of values: it has flags, is stored as JSON, compared and copied by its
+    fields, and none of its other methods is called. `create` makes a second object of the same class with the same
+    values, which does the work. It may store whatever its code needs; nothing of that reaches the tree. Lists, dicts
+    and params in its fields are copies, arrays and other values are shared.
 
     A value that follows from the fields is a `functools.cached_property`: it works on both objects
     and is computed again when a field changes.
@@ -430,14 +429,12 @@ def is_part(cls: Any) -> TypeGuard[type[Part]]:
 def pai_dataclass(_cls: Any = None, alt: str | None = None, no_assign_to_unknown: bool = True) -> Any:
     """Decorate a dataclass of params, with or without arguments.
 
-    A dataclass that does not derive from `ParamsBase` gets its JSON methods, and refuses unknown
-    attributes.
+    A dataclass that does not derive from `ParamsBase` gets its JSON methods, and refuses unknown attributes.
 
     Args:
         _cls: the class.
         alt: another short name, by which the class can be chosen.
-        no_assign_to_unknown: refuse to set attributes that are not fields; `ParamsBase` always
-            does.
+        no_assign_to_unknown: refuse to set attributes that are not fields; `ParamsBase` always does.
     """
 
     def decorate(cls: Any) -> Any:
@@ -461,11 +458,10 @@ def implementation(params_cls: type, named: Any) -> Any:
 
     Args:
         params_cls: class of the params.
-        named: the class itself, or `module:Class`, so that a module of params imports no backend. A module
-            that begins with a dot is relative to the package of the module that declares `params_cls`, as in
-            an import; beside a module without a package, a file that was named by its path or a script it is
-            a module in the same directory. Without a module the class is defined in the module of
-            `params_cls`, such as a notebook.
+        named: the class itself, or `module:Class`, so that a module of params imports no backend. A module that begins
+            with a dot is relative to the package of the module that declares `params_cls`, as in an import; beside a
+            module without a package, a file that was named by its path or a script it is a module in the same
+            directory. Without a module the class is defined in the module of `params_cls`, such as a notebook.
 
     Raises:
         TypeError: `named` has another form.

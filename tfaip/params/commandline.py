@@ -81,9 +81,8 @@ class ParamsParser:
     flag means True, `None` is for optional values. A class is chosen by its name or as
     `module:Class`: `--optimizer Adam`, `--l ClassA ClassB`, `--d first=ClassA`.
 
-    `--config FILE ...` reads flags from YAML or JSON (defaults < files in order < flags),
-    `--print_config` prints all values with their origins, `--help` an overview of the flags,
-    `--help all` all of them (see `HelpText`).
+    `--config FILE ...` reads flags from YAML or JSON (defaults < files in order < flags), `--print_config` prints all
+    values with their origins, `--help` an overview of the flags, `--help all` all of them (see `HelpText`).
 
     Args:
         prog: the command as the user types it, for `--help`.
@@ -121,10 +120,8 @@ class ParamsParser:
 
         Args:
             name: begins its flags, and is the attribute of the result.
-            cls: class of the root; a subclass can be chosen by `--name` unless the metadata says
-                `fix_dc`.
-            default: instance that supplies the defaults; it is not changed. None: the defaults of
-                the class.
+            cls: class of the root; a subclass can be chosen by `--name` unless the metadata says `fix_dc`.
+            default: instance that supplies the defaults; it is not changed. None: the defaults of the class.
             metadata: of the root, as `pai_meta` returns it.
         """
         self._roots.append((name, cls, default, metadata))

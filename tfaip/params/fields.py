@@ -297,9 +297,8 @@ class _Options(TypedDict, total=False):
     fix_dc: bool
 
 
-# Declared as a function that returns the value, not as a field specifier of `dataclass_transform`:
-# type checkers then compare the default with the annotation, and see that there is one although it
-# is no keyword argument.
+# Declared as a function that returns the value, not as a field specifier of `dataclass_transform`: type checkers then
+# compare the default with the annotation, and see that there is one although it is no keyword argument.
 def option(
     default: T = dataclasses.MISSING,  # type: ignore[assignment]
     help: str = "",  # noqa: A002
@@ -425,11 +424,10 @@ class Shared:
 def shared() -> Any:
     """Declare params that are filled in from the scenario: `data: LineData = shared()`.
 
-    The attribute becomes the params of the declared class in the tree of the scenario, the very
-    object: of the data first, otherwise of any other part, if there is only one. It is no field: it
-    has no flag, is not stored, and does not count in comparisons. It is there in the code of the part
-    (generator, processor, evaluator, model, graph), not in `__post_init__`. Outside of a scenario,
-    give it to the constructor (by its name), or set it.
+    The attribute becomes the params of the declared class in the tree of the scenario, the very object: of the data
+    first, otherwise of any other part, if there is only one. It is no field: it has no flag, is not stored, and does
+    not count in comparisons. It is there in the code of the part (generator, processor, evaluator, model, graph), not
+    in `__post_init__`. Outside of a scenario, give it to the constructor (by its name), or set it.
     """
     return Shared()
 

@@ -150,9 +150,8 @@ def set_flags(params: Any, values: Mapping[str, Any]) -> None:
     Args:
         params: a tree; it is changed, and every `__post_init__` runs again. Flags of one without a
             command begin with the names of its fields.
-        values: flag, with or without dashes -> a value of the field's type, or the text that would
-            follow the flag on a command line. A class is chosen by its name, by itself or by an
-            object of it.
+        values: flag, with or without dashes -> a value of the field's type, or the text that would follow the flag on a
+            command line. A class is chosen by its name, by itself or by an object of it.
 
     Raises:
         UsageError: an unknown flag, or a value that does not fit; what the command would print.
@@ -357,8 +356,7 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
         root: name of the root, for messages.
 
     Raises:
-        UsageError: something cannot be stored, or would be read as something else; the message
-            names the field.
+        UsageError: something cannot be stored, or would be read as something else; the message names the field.
     """
     try:
         encoded = encode(params, None, root)

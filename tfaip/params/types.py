@@ -24,8 +24,7 @@ UNBOUND = object()
 def type_argument(cls: type, base: type, index: int) -> Any:
     """Return the class that `cls` binds to a type parameter of its generic base.
 
-    For `class MyScenario(ScenarioBase[MyParams, MyTrainerParams])`, argument 0 of `ScenarioBase` is
-    `MyParams`.
+    For `class MyScenario(ScenarioBase[MyParams, MyTrainerParams])`, argument 0 of `ScenarioBase` is `MyParams`.
 
     Args:
         cls: the subclass, at any distance.
@@ -33,8 +32,7 @@ def type_argument(cls: type, base: type, index: int) -> Any:
         index: which of its parameters.
 
     Raises:
-        TypeError: it is bound to nothing, and its TypeVar has no `bound`; or to something that is
-            not a class.
+        TypeError: it is bound to nothing, and its TypeVar has no `bound`; or to something that is not a class.
     """
     variable = parameters(base)[index]
     value = resolve_annotation(_fall_back(arguments(cls, base)[index], variable), cls)
@@ -86,8 +84,7 @@ def resolve_annotation(annotation: Any, owner: type, names: Mapping[str, Any] | 
     Raises:
         TypeError: it names something that does not exist at run time.
     """
-    # `get_type_hints` resolves all annotations of a class at once; here one is wanted, with further
-    # names.
+    # `get_type_hints` resolves all annotations of a class at once; here one is wanted, with further names.
     holder = type("holder", (), {"__annotations__": {"it": annotation}})
     module = sys.modules.get(owner.__module__)
     try:

@@ -30,10 +30,8 @@ class BenchmarkResults:
     Args:
         samples: samples that entered the model.
         batches: batches of them.
-        model_s: seconds spent on the model and waiting for it, the first batch and its compilation
-            included.
-        wall_s: seconds from the start to the last batch: data, model, and what was done with the
-            samples.
+        model_s: seconds spent on the model and waiting for it, the first batch and its compilation included.
+        wall_s: seconds from the start to the last batch: data, model, and what was done with the samples.
     """
 
     samples: int = 0
@@ -97,8 +95,7 @@ def run_pass(
         start: starts the models on a batch; what it returns need not be computed yet.
         unbatch: waits for the outputs of a batch and makes its samples.
         benchmark: gets the counts and times.
-        read_ahead: rounds that are read and started before the outputs of the first one are waited
-            for.
+        read_ahead: rounds that are read and started before the outputs of the first one are waited for.
         in_order: keep the order of the data, where buckets would change it.
         devices: the processes that share the batches; None: one process. `start` returns arrays by name, if there are
             several.
@@ -165,8 +162,7 @@ def samples_of(batch: Batch, outputs: Mapping[str, Any]) -> list[Sample]:
 
     Args:
         batch: what entered the model; a batch without targets gives samples with `targets` None.
-        outputs: arrays of shape `[batch, ...]` by name, or tensors, which are waited for; they are
-            copied.
+        outputs: arrays of shape `[batch, ...]` by name, or tensors, which are waited for; they are copied.
 
     Raises:
         TfaipError: if an output does not have one row per sample.

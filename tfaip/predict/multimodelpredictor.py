@@ -69,8 +69,7 @@ class MultiModelPredictor(Predictor):
             paths: directories of the models, or their files of scenario params.
             params: the predictor params.
             scenario: class of the scenario.
-            trusted: packages that stored params may name classes of, besides tfaip and the
-                scenario's own.
+            trusted: packages that stored params may name classes of, besides tfaip and the scenario's own.
             model_paths: directories with the weights, if these are elsewhere.
             predictor_args: further constructor arguments of a subclass.
 

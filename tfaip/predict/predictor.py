@@ -78,9 +78,8 @@ class Predictor:
         """Choose the model.
 
         Args:
-            model: the directory of an exported model or of a SavedModel (which is a program: load
-                only what you trust), a built graph or another Keras model, or a function from a
-                batch of inputs to its outputs.
+            model: the directory of an exported model or of a SavedModel (which is a program: load only what you trust),
+                a built graph or another Keras model, or a function from a batch of inputs to its outputs.
 
         Raises:
             UsageError: if the directory holds no model, or a SavedModel that does not fit the data.

@@ -1,8 +1,7 @@
 """Files of predicted samples: JSON lines (`.jsonl`), NumPy (`.npz`) or a table (`.csv`), never pickle.
 
-JSON lines: one object per sample with `outputs`, `meta`, and where they were asked for `inputs` and
-`targets`, all as plain values; `arrays` names those of them that were arrays: path -> [dtype,
-shape]. Written line by line.
+JSON lines: one object per sample with `outputs`, `meta`, and where they were asked for `inputs` and `targets`, all as
+plain values; `arrays` names those of them that were arrays: path -> [dtype, shape]. Written line by line.
 
 NumPy: one array per key, e.g. `outputs/prob` of shape `[samples, ...]`. Arrays of different shapes
 are flattened and concatenated, and `outputs/prob:shape` holds their shapes. Other values are stored

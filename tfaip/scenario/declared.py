@@ -38,8 +38,7 @@ PARTS = tuple(_KINDS)
 def take_declared(scenario: type) -> dict[str, Any]:
     """Remove what the body of a scenario declares from the class, and return it by name.
 
-    Objects of the class have properties of some of these names. Methods and properties of the body
-    stay where they are.
+    Objects of the class have properties of some of these names. Methods and properties of the body stay where they are.
     """
     # Without methods and properties.
     own = vars(scenario).items()

@@ -31,10 +31,9 @@ class Scenario(ScenarioBase[Any, Any]):
             defaults = {"trainer.epochs": 12, "learning_rate": "WarmupCosineDecay"}
 
     Its params classes are made from these, when they are first asked for: `LineScenario.ScenarioParams`,
-    `LineScenario.PipelineParams` and `LineScenario.TrainerParams`. A subclass changes single parts; what it does
-    not name stays as in its base, and its `defaults` are added to those of the base. All methods of
-    `ScenarioBase` can be overridden as well; one that has params classes of its own overrides `params_cls` or
-    `trainer_params_cls`.
+    `LineScenario.PipelineParams` and `LineScenario.TrainerParams`. A subclass changes single parts; what it does not
+    name stays as in its base, and its `defaults` are added to those of the base. All methods of `ScenarioBase` can be
+    overridden as well; one that has params classes of its own overrides `params_cls` or `trainer_params_cls`.
 
     Objects of the class have `data`, `model` and `graph` of their params, as all scenarios.
 

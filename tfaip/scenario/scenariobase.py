@@ -55,10 +55,9 @@ class _ParamsClass:
 class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
     """Base of scenarios: `class MyScenario(ScenarioBase[MyScenarioParams, MyTrainerParams])`.
 
-    The second argument may also be the params of the data of a training (`TrainerPipelineParams[...]`,
-    as a class of its own): trainer params with these are made then, see
-    `_trainer_params_class`. `ScenarioParams`, `PipelineParams` and `TrainerParams` of the
-    scenario are its params classes.
+    The second argument may also be the params of the data of a training (`TrainerPipelineParams[...]`, as a class of
+    its own): trainer params with these are made then, see `_trainer_params_class`. `ScenarioParams`, `PipelineParams`
+    and `TrainerParams` of the scenario are its params classes.
 
     `ScenarioComponents` describes what else a scenario may override.
 
@@ -75,8 +74,7 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
         PipelineParams = _ParamsClass("trainer_pipeline_params_cls")
         TrainerParams = _ParamsClass("trainer_params_cls")
 
-    # The classes are imported when they are needed: `--help` and data workers load no numeric
-    # backend.
+    # The classes are imported when they are needed: `--help` and data workers load no numeric backend.
 
     @classmethod
     def trainer_params_cls(cls) -> type[TP]:

@@ -41,8 +41,7 @@ from tfaip.version import __version__
 
 log = logger(__name__)
 
-# Batches after which several processes exchange stop requests. Everything else they decide alike,
-# from equal histories.
+# Batches after which several processes exchange stop requests. Everything else they decide alike, from equal histories.
 AGREE_EVERY = 8
 # Reading the optimizer's stop flag synchronises with the device, so it is not done after every
 # step. Nothing is lost: the optimizer decides within the step, and changes nothing from then on.

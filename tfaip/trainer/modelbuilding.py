@@ -119,9 +119,8 @@ def _new_model(
 def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
     """Exclude layers from the training (`no_train_scope`); call it before the model is compiled.
 
-    A frozen layer gets neither gradients nor optimizer slots nor weight decay, its regularisers add
-    nothing to the loss, and a `BatchNormalization` in it runs in inference mode, so that its
-    statistics stay too.
+    A frozen layer gets neither gradients nor optimizer slots nor weight decay, its regularisers add nothing to the
+    loss, and a `BatchNormalization` in it runs in inference mode, so that its statistics stay too.
     """
     layers = layers_by_path(graph)
     frozen = matching_paths(pattern, _FROZEN, "layer", layers)

@@ -39,8 +39,7 @@ class TrainingProgress:
         epoch: completed epochs.
         step: trained batches of the running epoch; 0 between epochs.
         samples: samples in these batches.
-        seconds: duration of the running epoch in earlier processes, and in this one up to the last
-            checkpoint.
+        seconds: duration of the running epoch in earlier processes, and in this one up to the last checkpoint.
         position: position in the stream of training samples after these batches.
         window_step: batches of the running epoch before the open window of `log_every_n_updates`.
         window: total and count of each mean at its beginning, by name.

@@ -71,10 +71,9 @@ _UNCALLED = {
 class Trainer(Generic[P]):
     """Trainer of a scenario.
 
-    The trainer works with a copy of the params (`params`), which the run completes: the drawn seed,
-    the backend, the status of early stopping. Of the caller's object
-    only `current_epoch` changes, after a training; `params.scenario` is shared, since the scenario has
-    been built from it.
+    The trainer works with a copy of the params (`params`), which the run completes: the drawn seed, the backend, the
+    status of early stopping. Of the caller's object only `current_epoch` changes, after a training; `params.scenario`
+    is shared, since the scenario has been built from it.
 
     Args:
         params: the trainer params; `params.scenario` are those of `scenario`.
@@ -448,8 +447,7 @@ class Trainer(Generic[P]):
             The name of the checkpoint, and the number of completed epochs; None: the run begins again.
 
         Raises:
-            UsageError: if there is no undamaged checkpoint, or the run cannot be continued now or
-                with these params.
+            UsageError: if there is no undamaged checkpoint, or the run cannot be continued now or with these params.
         """
         with flags_of(self._params, "trainer"):
             directory = self._params.run_directory()
@@ -463,8 +461,7 @@ class Trainer(Generic[P]):
     def dry_run(self) -> None:
         """Build everything, and take one batch through training, validation, export, checkpoint and resume.
 
-        Writes to a temporary directory only; the log of the trial is shown with
-        `TFAIP_LOG_LEVEL=debug`.
+        Writes to a temporary directory only; the log of the trial is shown with `TFAIP_LOG_LEVEL=debug`.
         """
         params, scenario = self._params, self._scenario
         if params.history_file is not None and Path(params.history_file).exists():

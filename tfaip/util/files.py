@@ -1,8 +1,7 @@
 """Files: checks of paths, and atomic writes. A file or directory under its final name is always complete.
 
-Everything is written under a temporary name beside its destination, synced, and renamed. A process
-that is killed at any moment leaves the old content, or the new one, and perhaps a temporary sibling
-that the next run removes.
+Everything is written under a temporary name beside its destination, synced, and renamed. A process that is killed at
+any moment leaves the old content, or the new one, and perhaps a temporary sibling that the next run removes.
 """
 
 import contextlib

@@ -1,12 +1,10 @@
 """The module search path: the only place that changes `sys.path`.
 
-Python puts the working directory first when it is started with `-m`. That directory may be the one
-of an untrusted model, so a command removes it before it imports anything, and adds it again where
-its own rule says so.
+Python puts the working directory first when it is started with `-m`. That directory may be the one of an untrusted
+model, so a command removes it before it imports anything, and adds it again where its own rule says so.
 """
 
-# Only modules that Python has loaded at this point, and no `__future__`: another one could be a
-# file of that directory.
+# Only modules that Python has loaded at this point, and no `__future__`: another one could be a file of that directory.
 import os
 import sys
 
@@ -17,9 +15,8 @@ _STORED = ("trainer_params.json", "scenario_params.json")
 def leave_start_directory() -> None:
     """Remove the start directory of a command from the search path, unless the user named it.
 
-    It is there because of `python -m`, or of an empty entry in PYTHONPATH. The directory of the
-    commands is removed too, which Python adds when one is run as a file: its modules have short
-    names. Other programs are not changed.
+    It is there because of `python -m`, or of an empty entry in PYTHONPATH. The directory of the commands is removed
+    too, which Python adds when one is run as a file: its modules have short names. Other programs are not changed.
     """
     if not _is_command():
         return

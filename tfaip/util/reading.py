@@ -1,8 +1,7 @@
 """Bounded reading: regular files of a limited size, JSON of limited depth and number of values, zip files and arrays.
 
-Every file that a user, a run or a model directory names is opened here. A refused one (a directory,
-a pipe, a device, too large) raises an `OSError` with a reason, as a missing one does, so that a
-reader has one kind of failure to report.
+Every file that a user, a run or a model directory names is opened here. A refused one (a directory, a pipe, a device,
+too large) raises an `OSError` with a reason, as a missing one does, so that a reader has one kind of failure to report.
 """
 
 import errno

@@ -20,8 +20,7 @@ from tfaip.params.fields import FieldError
 class Mixed(Generator):
     """The samples of several generators, which a training shuffles together.
 
-    All of them need random access: the samples of a pass are a function of the seed, the pass and the
-    weights.
+    All of them need random access: the samples of a pass are a function of the seed, the pass and the weights.
     """
 
     sources: list[DataGeneratorParams] = option([], "Generators of the samples", common=True)

@@ -166,9 +166,8 @@ Shape: TypeAlias = tuple[int, ...]
 
 _CHANGE = "change the spec or the processor that makes the value"
 
-# Kinds of specs by the kind of value that they accept, as NumPy abbreviates them (V: bfloat16 and
-# the like). Numbers may change their precision, but must not silently lose their fraction or
-# imaginary part, wrap around, or become text.
+# Kinds of specs by the kind of value that they accept, as NumPy abbreviates them (V: bfloat16 and the like). Numbers
+# may change their precision, but must not silently lose their fraction or imaginary part, wrap around, or become text.
 _ACCEPTED_BY = {
     **dict.fromkeys("biu", "biufVcO"),
     "f": "biufVcO",  # whole numbers only, see `_check_range`

@@ -321,8 +321,7 @@ class DataPipeline:
         may be dropped), if there is an end, and each gives one.
 
         Args:
-            auto_repeat: pass after pass without end, or one pass; None: without end for training
-                only.
+            auto_repeat: pass after pass without end, or one pass; None: without end for training only.
         """
         repeats = self._repeats(auto_repeat)
         stream = self._sample_stream
@@ -336,8 +335,7 @@ class DataPipeline:
         """Return an iterator, to be opened by `with`, over batches.
 
         Args:
-            auto_repeat: pass after pass without end, or one pass; None: without end for training
-                only.
+            auto_repeat: pass after pass without end, or one pass; None: without end for training only.
             few_shapes: with buckets, pad variable dimensions to the longest length of a bucket, for
                 a function that is compiled once per shape.
             in_order: keep the order of the data, where buckets would change it.
@@ -397,8 +395,7 @@ class DataPipeline:
 
         Args:
             samples_per_epoch: the answer, unless it is -1.
-            scale_epoch_size: otherwise this times the number of samples of the generator (after
-                `limit`).
+            scale_epoch_size: otherwise this times the number of samples of the generator (after `limit`).
 
         Raises:
             UsageError: if the number is not known, or below 1.

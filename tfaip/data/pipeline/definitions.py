@@ -41,8 +41,7 @@ class Sample:
     The `new_*` methods return a copy in which one part is replaced; the parts are not copied.
 
     Args:
-        inputs: what the model reads: anything, until the last processor makes a dict of arrays of
-            it.
+        inputs: what the model reads: anything, until the last processor makes a dict of arrays of it.
         outputs: what the model predicted.
         targets: what the model should predict.
         meta: any JSON-able value; it does not enter the model and is available again after it.
@@ -101,8 +100,7 @@ class Sample:
         """Return True unless the sample was declared invalid or lacks a part.
 
         Args:
-            mode: require the parts that this mode reads, e.g. inputs and targets for training;
-                None: no part.
+            mode: require the parts that this mode reads, e.g. inputs and targets for training; None: no part.
         """
         if self._invalid:
             return False
@@ -163,8 +161,7 @@ Outcome: TypeAlias = Sample | FailedSample
 class SampleSpecs(Protocol):
     """Protocol of the data that a pipeline reads and batches; `DataBase` implements it.
 
-    Pipelines know only this much of the data, so that they do not depend on the class that creates
-    them.
+    Pipelines know only this much of the data, so that they do not depend on the class that creates them.
     """
 
     @property

@@ -273,8 +273,7 @@ def buffer_shuffle(samples: Iterable[T], size: int, rng: np.random.Generator) ->
 
     Args:
         samples: to shuffle; may be endless.
-        size: number of samples in the buffer; each output is drawn from them with equal
-            probability.
+        size: number of samples in the buffer; each output is drawn from them with equal probability.
         rng: source of the draws.
     """
     buffer: list[T] = []

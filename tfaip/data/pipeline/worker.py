@@ -1,8 +1,7 @@
 """Work on blocks of raw samples, and the main loop of a process that does it. It imports no numeric backend.
 
-The result of a block is a pure function of the seed and the places of its samples, so it does not
-matter which process computes it. Generating processors, filters and positions come after it and do
-not know the process either.
+The result of a block is a pure function of the seed and the places of its samples, so it does not matter which process
+computes it. Generating processors, filters and positions come after it and do not know the process either.
 """
 
 import contextlib
@@ -45,8 +44,7 @@ class BlockProcessor:
     """Reads and processes blocks in the current process.
 
     Args:
-        generator: reads the samples of a block if it has random access; otherwise the block
-            contains them.
+        generator: reads the samples of a block if it has random access; otherwise the block contains them.
         mapper: the processors.
         seed: of the data.
         batcher: stacks blocks on demand; None: blocks are never stacked.
@@ -227,8 +225,7 @@ class WorkerSpec:
         data_params: passed to the processors.
         processors: the processors; those of them run that may run in workers.
         seed: of the data.
-        generator_params: a generator with random access that the worker reads from; None: it is
-            sent the raw samples.
+        generator_params: a generator with random access that the worker reads from; None: it is sent the raw samples.
         batcher: stacks blocks on demand; None: blocks are never stacked.
     """
 

@@ -1,8 +1,7 @@
 """Pool of worker processes that process blocks; the results come back in order.
 
-There is no thread in the training process: the reader that requests a result sends new tasks and
-receives answers. A bounded number of blocks is ahead of it, so that the memory does not depend on
-the length of an epoch.
+There is no thread in the training process: the reader that requests a result sends new tasks and receives answers. A
+bounded number of blocks is ahead of it, so that the memory does not depend on the length of an epoch.
 """
 
 from __future__ import annotations
@@ -169,9 +168,8 @@ class WorkerPool:
         return block
 
 
-# Not `multiprocessing.Process`: a spawned one runs the user's script again, with every backend that
-# it imports, and each one that attaches to a named segment of shared memory may start a resource
-# tracker of its own.
+# Not `multiprocessing.Process`: a spawned one runs the user's script again, with every backend that it imports, and
+# each one that attaches to a named segment of shared memory may start a resource tracker of its own.
 CODE = (
     "import sys; connection, slots, *sys.path[:] = sys.argv[1:]; "
     "from tfaip.data.pipeline.worker import main; "

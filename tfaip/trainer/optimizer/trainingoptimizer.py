@@ -387,10 +387,9 @@ class TrainingOptimizer(SlotOptimizer):
 
     def apply_gradients_of_batch(self, gradients: list[Tensor], weights: list[Any]) -> None:
         """Accumulate the gradients of a batch, weighted by `scale_loss`; update the weights if it ends an update."""
-        # Keras' own accumulation fails under `MirroredStrategy`: no branch of a compiled step may
-        # contain its `merge_call`. So the gradients are summed over the replicas first; then each
-        # replica updates its own copy of the variables in an ordinary branch, which variables with
-        # `aggregation="none"` (the default of Keras) allow.
+        # Keras' own accumulation fails under `MirroredStrategy`: no branch of a compiled step may contain its
+        # `merge_call`. So the gradients are summed over the replicas first; then each replica updates its own copy of
+        # the variables in an ordinary branch, which variables with `aggregation="none"` (the default of Keras) allow.
         gradients = backend.sum_over_replicas(gradients, weights)
         if self._loss_scale is not None:
             gradients = self._loss_scale.unscaled(gradients)

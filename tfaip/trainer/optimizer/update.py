@@ -55,9 +55,8 @@ def clip(
         limits = [_limit(value, gradient) for gradient in gradients]
         clipped = [ops.clip(gradient, -limit, limit) for gradient, limit in zip(gradients, limits, strict=True)]
         gradients = [ops.where(ops.isinf(g), g, c) for g, c in zip(gradients, clipped, strict=True)]
-    # One sum of squares per gradient serves all: it is finite only if all elements are, and the
-    # norm after `clip_norm` follows from the norm before.
-    # In float16 the square of 256 overflows.
+    # One sum of squares per gradient serves all: it is finite only if all elements are, and the norm after `clip_norm`
+    # follows from the norm before. In float16 the square of 256 overflows.
     kinds = [keras.backend.result_type(gradient.dtype, "float32") for gradient in gradients]
     squares = ops.stack([ops.sum(ops.square(ops.cast(g, kind))) for g, kind in zip(gradients, kinds, strict=True)])
     is_finite = ops.isfinite(ops.sum(squares))

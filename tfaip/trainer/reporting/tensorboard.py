@@ -79,8 +79,7 @@ class TensorBoardEvents:
         """Write one epoch.
 
         Args:
-            values: all values; those of validation and LAV have their own directories, without
-                prefix.
+            values: all values; those of validation and LAV have their own directories, without prefix.
             drawings: directory (`train`, ...) -> tag -> argument of `EventWriter.drawing`.
         """
         if self.directory is None:

@@ -295,16 +295,14 @@ class CheckpointStore:
 
     def _commit(self, name: str, arrays: Mapping[str, np.ndarray], state: str, best: Path | None) -> Path:
         self._directory.mkdir(parents=True, exist_ok=True)
-        # Written aside, synced and renamed: a SIGKILL within `model.save` of Keras would lose the
-        # previous good file.
+        # Written aside, synced and renamed: a SIGKILL within `model.save` of Keras would lose the previous good file.
         with files.commit_directory(self._directory / name, CHECKPOINT_MARKS) as directory:
             known = {ARRAYS_FILE: save_arrays(directory / ARRAYS_FILE, arrays)}
             (directory / STATE_FILE).write_text(state, encoding="utf-8")
             write_manifest(directory, {"versions": {"tfaip": __version__, "keras": keras.__version__}}, known)
             if best is not None and best.exists():
-                # After the manifest, which would read it all: a model has a manifest of its own. A
-                # training that continues from this checkpoint must not keep the best model of an
-                # abandoned epoch.
+                # After the manifest, which would read it all: a model has a manifest of its own. A training that
+                # continues from this checkpoint must not keep the best model of an abandoned epoch.
                 files.link_tree(best, directory / BEST_DIR)
         return self._directory / name
 

@@ -1,9 +1,8 @@
 """Records, outside of the runs, of the packages that the stored params of each run may name.
 
-Stored params name classes and functions. The user has typed them when the training was started, so
-a resume need not ask for them again. But a file must never bring its own permission: the records
-are in the user's state directory, one small file per run, with the checksum of the stored params. A
-run that was copied, moved or edited has no record.
+Stored params name classes and functions. The user has typed them when the training was started, so a resume need not
+ask for them again. But a file must never bring its own permission: the records are in the user's state directory, one
+small file per run, with the checksum of the stored params. A run that was copied, moved or edited has no record.
 """
 
 from __future__ import annotations
@@ -36,12 +35,9 @@ class Permission:
     """Names that are permitted in the stored params of a run, since the user has typed them.
 
     Args:
-        packages: packages whose classes and functions may be named, besides tfaip and the
-            scenario's own package.
-        import_root: directory that the scenario was imported from; None: the user gave a module
-            name.
-        history_file: absolute path of a history outside of the run, which the run replaces; None:
-            there is none.
+        packages: packages whose classes and functions may be named, besides tfaip and the scenario's own package.
+        import_root: directory that the scenario was imported from; None: the user gave a module name.
+        history_file: absolute path of a history outside of the run, which the run replaces; None: there is none.
     """
 
     packages: tuple[str, ...] = ()

@@ -180,9 +180,8 @@ def plan_transfer(
 ) -> Transfer:
     """Find values for target weights.
 
-    A target takes the first array that has its name and its shape; sources are searched in order, names
-    before aliases. A target that no source names is matched by the last parts of its name, in sources
-    with `by_tail`.
+    A target takes the first array that has its name and its shape; sources are searched in order, names before aliases.
+    A target that no source names is matched by the last parts of its name, in sources with `by_tail`.
 
     Args:
         targets: shapes of the target weights by path.

@@ -84,9 +84,8 @@ class DataProcessor(Generic[P]):
     def rng(self) -> np.random.Generator:
         """Random numbers that are equal in every run and with any number of workers.
 
-        They depend only on the seed, the pass over the data, the index of the sample in the pass
-        and the position of this processor. In a `GeneratingDataProcessor` one stream serves the
-        whole pass.
+        They depend only on the seed, the pass over the data, the index of the sample in the pass and the position of
+        this processor. In a `GeneratingDataProcessor` one stream serves the whole pass.
 
         Do not store it in a variable that outlives the call; read `self.rng` again for each sample.
         """
@@ -97,9 +96,8 @@ class DataProcessor(Generic[P]):
     def supports_preload(self) -> bool:
         """Return True if the processor may run once for all passes over the data.
 
-        Only mapping processors can, see `MappingDataProcessor.preload`. Return False if the result
-        differs from pass to pass for another reason than `self.rng`: a processor that draws random
-        numbers is never preloaded.
+        Only mapping processors can, see `MappingDataProcessor.preload`. Return False if the result differs from pass to
+        pass for another reason than `self.rng`: a processor that draws random numbers is never preloaded.
         """
         return False
 
@@ -115,8 +113,7 @@ class MappingDataProcessor(DataProcessor[P]):
     def apply(self, sample: Sample, *args: Any, **kwargs: Any) -> Sample:
         """Process one sample: override it as `apply(self, sample)`.
 
-        Return a new sample (`sample.new_inputs(...)`), or `sample.new_invalid()` to drop and count
-        it.
+        Return a new sample (`sample.new_inputs(...)`), or `sample.new_invalid()` to drop and count it.
         """
         raise NotImplementedError(f"override apply in {type(self).__name__}")
 
@@ -233,10 +230,9 @@ def _refuse_method(cls: type, name: str, base: str) -> None:
 class RandomStream:
     """Random numbers of one processor, a pure function of (seed, processor, pass, sample).
 
-    Moving to another sample costs nothing until numbers are drawn. Philox is a counter-based
-    generator (Salmon et al., 2011): the key is (seed, processor), the two upper words of the
-    counter are (sample, pass), the two lower words count the draws, so that no two samples share a
-    number.
+    Moving to another sample costs nothing until numbers are drawn. Philox is a counter-based generator (Salmon et al.,
+    2011): the key is (seed, processor), the two upper words of the counter are (sample, pass), the two lower words
+    count the draws, so that no two samples share a number.
 
     Args:
         number: position of the processor among all processors of the pipeline.
