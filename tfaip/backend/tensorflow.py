@@ -303,11 +303,7 @@ def replica_number() -> Any:
 
 
 def samples_of_batch(rows: Tensor) -> Tensor:
-    """Return the number of samples of a batch, over all replicas.
-
-    Args:
-        rows: of this replica; all have equally many.
-    """
+    """Return the number of samples of a batch, over all replicas (`rows`: of this replica; all have equally many)."""
     is_whole, of_all = _is_whole.get(), rows * num_replicas()
     return of_all if is_whole is None else tf.where(is_whole, rows, of_all)
 

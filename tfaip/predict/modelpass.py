@@ -55,11 +55,7 @@ class BenchmarkResults:
         return {**asdict(self), "samples_per_s": self.samples_per_s}
 
     def pretty_print(self, print_fn: Callable[[str], Any] = print) -> None:
-        """Print all numbers, one per line.
-
-        Args:
-            print_fn: called with each line.
-        """
+        """Print all numbers, one per line (`print_fn`: called with each line)."""
         numbers = self.to_dict()
         width = max(map(len, numbers))
         for name, value in numbers.items():

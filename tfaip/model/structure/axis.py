@@ -137,11 +137,7 @@ def sizes_text(axis: Axis) -> str:
 
 
 def renamed_axis(axis: Axis, renamed: Callable[[str], str]) -> Axis:
-    """Return an axis with other names of its dimensions.
-
-    Args:
-        renamed: returns the new name of a dimension.
-    """
+    """Return an axis with other names of its dimensions (`renamed`: returns the new name of a dimension)."""
     return _with_dimensions(axis, lambda dimension: replace(dimension, name=renamed(dimension.name)))
 
 

@@ -189,11 +189,7 @@ def _keras_tensors(structure: Any) -> list[keras.KerasTensor]:
 
 
 class Weights:
-    """Axes of the weights that are known so far.
-
-    Args:
-        paths: path of each variable by its id.
-    """
+    """Axes of the weights that are known so far (`paths`: path of each variable by its id)."""
 
     def __init__(self, paths: dict[int, str]) -> None:
         self.paths = paths

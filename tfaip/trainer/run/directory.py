@@ -236,11 +236,7 @@ def find_run(path: Path) -> tuple[Path, str | None]:
 
 
 class StageDirectories:
-    """Directories of the stages of one run.
-
-    Args:
-        directory: the directory that contains those of the stages.
-    """
+    """Directories of the stages of one run (`directory`: the directory that contains those of the stages)."""
 
     def __init__(self, root: Path, directory: Path) -> None:
         self.root = root.absolute()
