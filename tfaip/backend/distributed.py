@@ -33,8 +33,6 @@ class Cluster:
     """Processes that train together.
 
     Args:
-        num_processes: how many.
-        process_id: which one this is, from 0.
         coordinator: `host:port` of process 0; None: the launcher knows.
         launcher: who started the processes.
     """

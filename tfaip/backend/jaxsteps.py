@@ -28,7 +28,6 @@ class CompiledStep:
         function: of dicts or tuples of arrays whose first dimension is the batch.
         variables: all that the function reads; what it changes of them is kept for the next call.
         accumulators: further variables, which every call updates in place.
-        run_eagerly: do not compile.
     """
 
     def __init__(

@@ -227,7 +227,6 @@ def exported_outputs(
     Args:
         function: inputs -> outputs, both by name.
         variables: all that the function reads.
-        inputs: the batch.
         shapes: shape of each input, with the batch; None: any size.
 
     Returns:
@@ -359,7 +358,6 @@ def run_step(model: Any, step: Callable[..., Any], arguments: tuple[Any, ...]) -
 
     Args:
         model: whose `metrics_variables` measure.
-        step: that of Keras.
         arguments: its own; the batch may come with what `mark` has returned.
     """
     data = arguments[-1]

@@ -28,7 +28,6 @@ class CompiledStep:
         function: of dicts or tuples of arrays whose first dimension is the batch.
         variables: all that the function reads. On TensorFlow it reads and assigns them in place.
         accumulators: further variables, which every call updates.
-        run_eagerly: do not compile.
     """
 
     def __init__(

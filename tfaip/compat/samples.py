@@ -17,7 +17,6 @@ class SequenceProcessor(MappingDataProcessor[DataProcessorParams]):
         processors: mapping processors, in order.
         params: of the sequence itself.
         data_params: of the scenario's data.
-        mode: purpose of the pipeline.
     """
 
     def __init__(

@@ -30,7 +30,6 @@ class PredictionStep:
 
     Args:
         layer: a graph, or any Keras model from a dict of inputs to a dict of outputs; built.
-        run_eagerly: do not compile.
     """
 
     def __init__(self, layer: keras.layers.Layer, run_eagerly: bool = False) -> None:
@@ -130,7 +129,6 @@ class EvaluationStep:
 
     Args:
         model: built.
-        run_eagerly: do not compile.
         devices: whose processes score different batches; None: this process is alone.
     """
 

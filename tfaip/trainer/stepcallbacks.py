@@ -31,7 +31,6 @@ class StepCallbacks(keras.callbacks.CallbackList):
     model a callback per batch costs 25 us of a step of 84 us, touching `self.model` in it 45 us.
 
     Args:
-        model: the training model.
         display: shows the progress.
         total: batches of the whole epoch; None: not known, or not of interest.
         done: batches of it that an earlier process trained.

@@ -172,7 +172,6 @@ def unreadable_file(kind: str, path: str | Path, error: Exception, name: str | N
 
     Args:
         kind: of file, e.g. `CSV`.
-        error: the reason.
         name: of the field of the generator that names the file; None: no field does.
     """
     reason: object = error
@@ -213,8 +212,6 @@ def open_files(open_file: Callable[[str], T], kind: str, params: Any, mode: Pipe
         open_file: opens a file, and raises any error.
         kind: of the files, for messages, e.g. `CSV`.
         params: have the field.
-        mode: purpose of the samples.
-        name: of the field.
     """
     paths = getattr(params, name)
     if not paths:
@@ -255,9 +252,7 @@ def require_columns(params: Any, mode: PipelineMode, found: Iterable[Any], table
 
     Args:
         params: name the columns, `input_columns` and `target_columns`.
-        mode: purpose of the samples.
         found: the columns of the table.
-        table: its name in the error.
     """
     found = list(found)
     needed = params.input_columns if mode is PipelineMode.PREDICTION else columns_of(params)
@@ -277,8 +272,6 @@ def sample_of(values: Mapping[str, Any], params: Any, mode: PipelineMode, meta: 
     Args:
         values: of the row, by column.
         params: as in `require_columns`.
-        mode: purpose of the sample.
-        meta: of the sample.
     """
     has_targets = all(name in values for name in params.target_columns)
     is_unlabelled = mode is PipelineMode.PREDICTION and not (has_targets and params.target_columns)

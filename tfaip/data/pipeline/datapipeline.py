@@ -56,8 +56,6 @@ class OpenedIterator(Iterator[T]):
     """Iterator of a pipeline, and the context that keeps the worker processes while it is used.
 
     Args:
-        pipeline: the context.
-        iterator: the items.
         length: returns their number, or raises a `TypeError` if it is not known.
     """
 
@@ -160,9 +158,6 @@ class DataPipeline:
 
         These are the outputs of the leading mapping processors that support preloading (see
         `supports_preload`). The data must have an end, or a `limit`.
-
-        Args:
-            progress_bar: show a bar while the samples are processed.
         """
         if self._original is not None:
             return self
@@ -183,11 +178,7 @@ class DataPipeline:
         return source.samples if self._samples_in_memory is None else self._samples_in_memory
 
     def preload_input_samples(self, progress_bar: bool = False) -> list[Sample]:
-        """Return the samples that `as_preloaded` would keep in memory; those that are dropped are left out.
-
-        Args:
-            progress_bar: show a bar while the samples are processed.
-        """
+        """Return the samples that `as_preloaded` would keep in memory; those that are dropped are left out."""
         preloaded, _ = self._preload(progress_bar)
         raw = self.params.limited(self.create_data_generator().generate()) if preloaded is None else preloaded
         groups = (sample.samples if isinstance(sample, SampleGroup) else [sample] for sample in raw)

@@ -189,8 +189,6 @@ def require_sample(value: Any, origin: str, may_be_list: bool = False) -> Sample
     """Return what a user's method returned, if it is a sample.
 
     Args:
-        value: the sample.
-        origin: name of the method.
         may_be_list: accept a list or tuple of samples too, which becomes a `SampleGroup`.
 
     Raises:

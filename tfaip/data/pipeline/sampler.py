@@ -165,7 +165,6 @@ class Sampler:
     Args:
         generator: source of the samples.
         params: `mode`, `limit` and `shuffle_buffer_size`.
-        seed: of the data.
     """
 
     def __init__(self, generator: DataGenerator[Any], params: DataPipelineParams, seed: int) -> None:

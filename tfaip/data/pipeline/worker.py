@@ -46,7 +46,6 @@ class BlockProcessor:
     Args:
         generator: reads the samples of a block if it has random access; otherwise the block contains them.
         mapper: the processors.
-        seed: of the data.
         batcher: stacks blocks on demand; None: blocks are never stacked.
     """
 
@@ -224,7 +223,6 @@ class WorkerSpec:
         pipeline_params: of the pipeline, with its mode.
         data_params: passed to the processors.
         processors: the processors; those of them run that may run in workers.
-        seed: of the data.
         generator_params: a generator with random access that the worker reads from; None: it is sent the raw samples.
         batcher: stacks blocks on demand; None: blocks are never stacked.
     """

@@ -67,9 +67,7 @@ class DataProcessor(Generic[P]):
     """Base of `MappingDataProcessor` and `GeneratingDataProcessor`.
 
     Args:
-        params: the params of the processor.
         data_params: the params of the scenario's data.
-        mode: purpose of the pipeline.
     """
 
     # Set by the pipeline. A class attribute, so that a subclass's `__init__` need not call ours.
@@ -408,7 +406,6 @@ class ProcessorPipeline:
 
         Args:
             samples: valid samples of a pass, in order, after the mapping processors.
-            seed: of the data.
             keeps: returns True for a valid sample, and raises the error of a failed one or leaves it out.
         """
         processed: Iterable[Any]
