@@ -35,7 +35,6 @@ class SampleScores:
 
     Args:
         scenario: has the evaluator and prints samples.
-        silent: print no samples.
         on_sample: called with every sample.
         evaluates: use the evaluator of the scenario.
     """
@@ -104,7 +103,6 @@ class PredictionEvaluation:
         scenario: its graph must be built.
         pipeline: params of the pipelines; their mode is ignored.
         seed: seed of the data.
-        silent: print no samples.
         run_eagerly: do not compile the model.
         should_stop: asked after every batch; True raises `EvaluationStopped`.
         devices: with several processes each runs its share of the batches through the model, and

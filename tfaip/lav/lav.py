@@ -180,8 +180,6 @@ class VotingEvaluation:
     Args:
         scenarios: the loaded models. The first one has the losses, metrics, post-processing and evaluator of the vote.
         names: name of each model in the results.
-        voter: votes.
-        params: the LAV params.
         run_eagerly: do not compile the models, losses and metrics.
     """
 

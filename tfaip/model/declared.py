@@ -47,7 +47,6 @@ class DeclaredLosses:
     Args:
         model: declares `loss`, `loss_weights`, `class_weight` and `sample_weight`.
         targets: of a batch, may be symbolic; only their names and shapes are read.
-        outputs: likewise.
 
     Raises:
         ValueError: if outputs and losses do not fit, or a target is missing.
@@ -134,7 +133,6 @@ class DeclaredMetrics:
     Args:
         model: declares `metrics`.
         targets: of a batch, may be symbolic; only their names and shapes are read.
-        outputs: likewise.
 
     Raises:
         ValueError: if outputs and metrics do not fit, or a target is missing.

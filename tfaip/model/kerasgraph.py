@@ -32,7 +32,6 @@ class KerasGraph(GraphBase[P]):
     that are no dict are named by the layers that compute them, see `output_names`.
 
     Args:
-        params: of the model.
         network: what `build_model` returned.
         specs: inputs of the data by name; None: they are not compared.
         owner: name of the class that has built it, for messages.

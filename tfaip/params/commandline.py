@@ -108,7 +108,6 @@ class ParamsParser:
             flag: with dashes.
             type: of the value: a scalar, `list[...]` for several values, `bool` for a bare flag.
             default: if the flag is not given; False for a bool.
-            help: for `--help`.
         """
         if type is bool and default is None:
             default = False
@@ -198,7 +197,6 @@ def require_values(roots: Sequence[Entry], may_be_none: bool) -> None:
     """Raise unless everything that is required is given.
 
     Args:
-        roots: resolved trees.
         may_be_none: accept None, and an empty text or list, for a value.
 
     Raises:

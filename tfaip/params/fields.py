@@ -188,9 +188,6 @@ def versions_of(cls: type, name: str) -> list[dataclasses.Field[Any]]:
 def check_fields(params: Any) -> None:
     """Raise unless all fields of an object keep their limits; what is below the object is not checked.
 
-    Args:
-        params: instance of a dataclass.
-
     Raises:
         FieldError: if a field does not.
     """

@@ -152,10 +152,8 @@ class HelpText:
     """Text of `--help`, with the flags and values as they are after the other arguments.
 
     Args:
-        prog: the command as the user types it.
         description: of the command.
         options: flags outside of any params class.
-        roots: resolved trees.
         home: module of the scenario: what its package declares is shown first.
         with_paths: show the Python path of each flag.
     """

@@ -132,7 +132,6 @@ class Resolver:
     The class of a node is looked up before its fields, so that the order in which they are given does not matter.
 
     Args:
-        settings: all sources.
         trusted: packages that config files may name classes and functions of.
     """
 

@@ -85,7 +85,6 @@ def flags_of(params: Any, root: str, path: str = "", sources: Sources = _NO_SOUR
     """Context that adds its flag to the error of a field of a tree.
 
     Args:
-        params: the root of the tree.
         root: name of the root, which begins its flags.
         path: dotted path of the object that the block checks, if it is not the root.
         sources: flag -> where its value comes from.
@@ -199,7 +198,6 @@ def refuse_unknown(settings: Settings, roots: Sequence[Entry], general: Sequence
 
     Args:
         settings: all sources, after the roots were resolved from them.
-        roots: resolved trees.
         general: further flags.
 
     Raises:
@@ -303,7 +301,6 @@ def conform(params: Any, root: str) -> None:
     Functions that are given by name are imported. A required field must not be empty.
 
     Args:
-        params: the root of the tree.
         root: name of the root, which begins its flags.
 
     Raises:

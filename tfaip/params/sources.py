@@ -49,7 +49,6 @@ class Setting(NamedTuple):
     """Value for a param.
 
     Args:
-        path: flag without dashes.
         value: `Words` of a user, `Word` and plain values of a file.
         rank: of the source; a higher one wins.
         parent: key that holds this one in a file; empty at the top.

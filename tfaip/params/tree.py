@@ -184,7 +184,6 @@ def place_at(params: Any, root: str, path: str) -> Place:
     """Return the place of the node or value at a path.
 
     Args:
-        params: the root of the tree.
         root: its name, which begins its flags.
         path: dotted path from the root, which may no longer exist; `__cls__` is the class of the node above.
     """
@@ -201,12 +200,7 @@ def flag_of(params: Any, root: str, path: str) -> str:
 
 
 def walk_places(params: Any, place: Place) -> Iterator[tuple[Place, Any]]:
-    """Yield every node, container and value of a tree with its place, in the order of the fields.
-
-    Args:
-        params: the root of the tree.
-        place: that of the root.
-    """
+    """Yield every node, container and value of a tree with its place, in the order of the fields."""
     yield place, params
     for name, child in (children(params) or {}).items():
         yield from walk_places(child, place.below(name, params))
@@ -302,7 +296,6 @@ def fill_shared(params: Any, source: Any, strict: bool = True) -> None:
     """Set the shared attributes of all nodes of a tree.
 
     Args:
-        params: root of the tree.
         source: params of the scenario, or of its data, where the values are.
         strict: raise if a value cannot be found; otherwise it stays as it is.
 

@@ -97,7 +97,6 @@ class ModelDirectory(NamedTuple):
     """Description of a model directory, which may be damaged or missing.
 
     Args:
-        path: the directory.
         files: relative path -> size and checksum, as in the manifest; empty if that cannot be read.
         added_formats: formats that were added to the model later and still exist.
         problem: why the manifest cannot be read; None: it was read.

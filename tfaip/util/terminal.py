@@ -84,7 +84,6 @@ class ProgressDisplay:
     """Display of the progress of some work: a line per minute in the log; base of the others.
 
     Args:
-        unit: what is counted.
         shown: returns the values to show, in their order.
         first_work: what takes the time until something is finished; it is logged once, if it takes a second or more.
         clock: returns a time in seconds.

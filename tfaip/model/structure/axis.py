@@ -22,7 +22,6 @@ class Dimension:
 
     Args:
         name: tells it from other dimensions of the same graph.
-        size: number of entries.
         is_fixed: True for entries that never become more or fewer, as the gates of a layer.
     """
 

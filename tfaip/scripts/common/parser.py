@@ -32,7 +32,6 @@ class CommandParser(ParamsParser):
     """Parser with the flags of files that a command writes, which are checked.
 
     Args:
-        prog: the command as the user types it, for `--help`.
         description: what it does, for `--help`.
         trusted: packages that config files may name classes of.
         writes: the files, of "out", "dump", "png" and "tensorboard".
@@ -81,7 +80,6 @@ class TrainingParser(CommandParser):
     Args:
         prog: as in `CommandParser`.
         description: as in `CommandParser`.
-        scenario: class of the scenario.
         trusted: packages that config files may name classes of, besides those of the scenario.
         writes: as in `CommandParser`.
         cls: class of the trainer params; None: that of the scenario.
