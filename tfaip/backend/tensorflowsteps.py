@@ -76,7 +76,8 @@ class CompiledStep:
 
     def _trace(self, arrays: tuple[Any, ...], shapes: list[tuple[int, ...]]) -> None:
         known = self._shapes if list(map(len, self._shapes)) == list(map(len, shapes)) else shapes
-        self._shapes = [_common_shape(old, new) for old, new in zip(known, shapes, strict=True)]
+        pairs = [zip(old[1:], new[1:], strict=True) for old, new in zip(known, shapes, strict=True)]
+        self._shapes = [(None, *(a if a == b else None for a, b in pair)) for pair in pairs]  # the batch stays open
         dtypes = [tf.convert_to_tensor(array).dtype for array in tf.nest.flatten(arrays)]
         specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(self._shapes, dtypes, strict=True)]
 
@@ -86,11 +87,6 @@ class CompiledStep:
         # A new tf.function: the old graph is not needed any more. Without AutoGraph, as in `fit`: it takes longer than
         # the rest of the trace.
         self._concrete = tf.function(on_flat_tensors, autograph=False).get_concrete_function(*specs)
-
-
-def _common_shape(old: tuple[int | None, ...], new: tuple[int, ...]) -> tuple[int | None, ...]:
-    """Return the shape with the batch and what differs left open."""
-    return (None, *(a if a == b else None for a, b in zip(old[1:], new[1:], strict=True)))
 
 
 def _fits(shape: tuple[int, ...], known: tuple[int | None, ...]) -> bool:

@@ -371,11 +371,6 @@ def only_word(words: Words, declared: Any, flag: str) -> Any:
     return Word(words[0])
 
 
-def _expanded(word: str) -> str:
-    """Return a text with the home directory that `~/` means, which shells replace only at the beginning of a word."""
-    return os.path.expanduser(word) if word.startswith("~/") else str(word)
-
-
 def choices_of(value: Any, declared: Any) -> list[Any]:
     """Return the choices of a type, a `Literal` or an enum, that a word or plain value means exactly."""
     choices = _choices(declared)
@@ -512,7 +507,9 @@ def _none(_: Decoder, value: Any, __: Any, ___: str) -> None:
 def _text(decoder: Decoder, value: Any, declared: Any, _: str) -> Any:
     if not isinstance(value, str):
         raise ValueError(value)
-    return declared(_expanded(value) if isinstance(value, Word) or decoder.reads_text else value)
+    # Shells replace `~/` at the beginning of a word only.
+    is_home = value.startswith("~/") and (isinstance(value, Word) or decoder.reads_text)
+    return declared(os.path.expanduser(value) if is_home else str(value))
 
 
 def _path(decoder: Decoder, value: Any, declared: Any, place: str) -> Any:

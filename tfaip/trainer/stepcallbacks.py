@@ -112,6 +112,15 @@ class StepCallbacks(keras.callbacks.CallbackList):
         self._training_model.stop_training = False
 
 
+class _AfterBatches(keras.callbacks.Callback):
+    """Lets the thread of the training call all callbacks: Keras has a pool of threads if none has such a method."""
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        pass
+
+    on_test_batch_end = on_predict_batch_end = on_train_batch_end
+
+
 class UserCallbacks(keras.callbacks.CallbackList):
     """Callbacks of the user, without the progress bar and the history that `fit` would add.
 
@@ -125,9 +134,8 @@ class UserCallbacks(keras.callbacks.CallbackList):
         for kind, rule in _RULES.items():
             if any(isinstance(callback, kind) for callback in callbacks):
                 raise UsageError(f"{kind.__name__} cannot set the rate of this training: choose --learning_rate {rule}")
-        super().__init__(
-            callbacks, add_history=False, add_progbar=False, model=model, verbose=0, epochs=epochs, steps=steps
-        )
+        more: dict[str, Any] = {"add_history": False, "add_progbar": False, "verbose": 0}
+        super().__init__([*callbacks, _AfterBatches()], model=model, epochs=epochs, steps=steps, **more)
         self._of_windows = [callback for callback in callbacks if hasattr(callback, "on_log")]
         base = keras.callbacks.Callback
         names = [f"on_{kind}batch_{edge}" for kind in ("", "train_", "test_") for edge in ("begin", "end")]

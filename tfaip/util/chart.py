@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 
 Curve = Sequence[tuple[float, float]]
 
-# Fewer points than this are marked.
-_FEW = 60
-
 
 def draw(x_label: str, panels: Mapping[str, Mapping[str, Curve]]) -> Figure:
     """Draw panels of curves below each other, on the same epochs."""
@@ -37,8 +34,7 @@ def draw(x_label: str, panels: Mapping[str, Mapping[str, Curve]]) -> Figure:
     for (label, curves), axis in zip(panels.items(), axes, strict=True):
         for i, (name, curve) in enumerate(curves.items()):
             # A later curve is thinner, so that both are visible where they are equal.
-            marker = "." if len(curve) < _FEW else ""
-            axis.plot([x for x, _ in curve], [y for _, y in curve], marker=marker, lw=2.5 / (i + 1), label=name)
+            axis.plot([x for x, _ in curve], [y for _, y in curve], ".-", lw=2.5 / (i + 1), label=name)
         values = sorted(y for curve in curves.values() for _, y in curve)
         if values and values[0] > 0 and values[len(values) // 2] * 10 < values[-1]:
             axis.set_yscale("log")
