@@ -193,7 +193,7 @@ WORKER = [
     ),
     *(
         Row("worker", f"{action} in a sample", STOPS, action, flags=WORKERS, faults=[(f"worker {action}", *IN_SAMPLE)])
-        for action in ("ValueError", "SystemExit", "KeyboardInterrupt", "StopIteration")
+        for action in ("ValueError", "StopIteration")
     ),
     Row("training process", "SIGKILL", KILLED, flags=WORKERS, at=("tiny.sample", "evaluation"), act=_kill),
     Row(
