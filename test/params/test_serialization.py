@@ -123,27 +123,14 @@ def test_the_stored_form() -> None:
     assert (type(loaded.f), type(loaded.by_int[1])) == (float, float)
 
 
-def test_what_params_cannot_hold_is_named() -> None:
-    Local: Any = type("Local", (ParamsBase,), {"__qualname__": "f.<locals>.Local"})
-    for value, message in [
-        ([1, np.zeros(2)], r"params\.anything\.1 is a numpy\.ndarray, which params cannot store"),
-        ({(1, 2): 3}, r"params\.anything: key \(1, 2\) cannot be stored, expected a string or a number"),
-        (Local(), "Local cannot be stored: move it to the top level"),
-    ]:
-        with pytest.raises(TypeError, match=message):
-            to_dict(Everything(anything=value))
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"i": 1.5}, "params.i: expected int, got 1.5"),
         ({"i": 2**63}, "params.i: expected an int of at most 64 bits, got 9223372036854775808"),
-        ({"f": 10**400}, "params.f: expected float, got <integer of 1329 bits>"),
         ({"literal": "1"}, "params.literal: expected 'a' | 1, got '1'"),
         ({"pep604": 1.5}, "params.pep604: expected int | str | None, got 1.5"),
         ({"by_int": {"a": 1.0}}, "params.by_int.a: expected int, got 'a'"),
-        ({"point": 3}, "params.point: expected Point, got 3"),
         ({"points": [{"xx": 3}]}, "params.points.0: Point has no 'xx'; did you mean x?"),
         ({"point_by_name": {"k": {"x": 0.5}}}, "params.point_by_name.k.x: expected int, got 0.5"),
         ({"colour": 1}, "params: Everything has no 'colour'; did you mean color or colors or by_color?"),

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import pickle
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -287,28 +287,12 @@ def test_what_code_stores_does_not_reach_the_tree_and_computed_values_follow_the
 def test_what_params_refuse() -> None:
     with pytest.raises(TypeError, match=r"Bad.data = shared\(\) needs a class: write data: MyData = shared\(\)"):
         type("Bad", (Generator,), {"data": shared()})
-    with pytest.raises(TypeError, match=r"Bad.size = shared\(\) would hide a field"):
-        type("Bad", (Notes,), {"__annotations__": {"size": "Sounds"}, "size": shared()})
-
-    class Points(Data):
-        inputs = {"x": Spec(2)}
-        mode: ClassVar[str] = "none"
-        size: int = 1
-
-    points: Any = Points()
-    assert [field.name for field in dataclasses.fields(points) if field.name in ("mode", "inputs", "size")] == ["size"]
-    for part, name, message in [
-        (points, "inputs", r"Points.inputs belongs to the class, .*: set it in a subclass"),
-        (Rows(), "sizes", r"Rows.sizes does not exist; .*these are params.*cached_property"),
-        (Rows(), "nothing", r"Rows.nothing does not exist; (?!.*_is_created)"),
-    ]:
-        with pytest.raises(AttributeError, match=message):
-            setattr(part, name, 3)
-    something_else = r"since .* is something else in Generator"
-    with pytest.raises(TypeError, match=rf"Bad\.params cannot be a field, {something_else}"):
-        type("Bad", (Generator,), {"__annotations__": {"params": DataBaseParams}, "params": shared()})
+    with pytest.raises(AttributeError, match=r"Sounds.inputs belongs to the class, .*: set it in a subclass"):
+        Sounds().inputs = {}  # type: ignore[misc]
+    with pytest.raises(AttributeError, match=r"Rows.sizes does not exist; .*these are params.*cached_property"):
+        Rows().sizes = 3  # type: ignore[attr-defined]
     for name in ("mode", "params", "create", "generate", "in_memory", "to_json", "cls"):
-        with pytest.raises(TypeError, match=rf"Bad\.{name} cannot be a field, {something_else}"):
+        with pytest.raises(TypeError, match=rf"Bad\.{name} cannot be a field, since .* is something else in Generator"):
             type("Bad", (Generator,), {"__annotations__": {name: "int"}, name: 1})
     with pytest.raises(TypeError, match=r"Bad has an __init__, but its fields are its params, .*cached_property"):
         type("Bad", (Generator,), {"__init__": lambda self: None})

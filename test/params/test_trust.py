@@ -259,9 +259,8 @@ def test_names_of_returnn_are_answered_with_ours(flag: str, here: str) -> None:
 
 
 def test_names_of_returnn_as_attributes_and_keys_which_exist_here() -> None:
-    params = NewbobMultiEpochParams()
     with pytest.raises(AttributeError, match="relative_error_div_by_old does not exist; did you mean divide_by?"):
-        params.relative_error_div_by_old = True
+        NewbobMultiEpochParams().relative_error_div_by_old = True
     with pytest.raises(UsageError, match="has no 'learning_rates'; did you mean rates?"):
         NewbobMultiEpochParams.from_dict({"learning_rates": [0.1]})
     for flag in sorted(set(RETURNN_OPTIONS.values()) - {"learning_rate", "learning_rate.modulation"}):

@@ -78,12 +78,3 @@ def test_what_the_code_declares_is_trusted_and_what_only_a_file_names_is_refused
         mine.params_from_path(path)
     assert not (tmp_path / "strange" / "imported").exists()
     assert type(mine.params_from_path(path, ["strange"]).evaluator).__name__ == "Strange"
-
-
-def test_defaults_that_fail_declare_nothing(mine: Any) -> None:
-    class Missing(mine):  # type: ignore[misc]
-        @classmethod
-        def default_trainer_params(cls) -> Any:
-            raise FileNotFoundError("words.txt")
-
-    assert Missing.declared_packages() == ["test"]

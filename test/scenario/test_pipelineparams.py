@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import pytest
 
@@ -16,36 +15,18 @@ from test.trainer.line import (
     LineScenario,
     LineScenarioParams,
     LineTrainerParams,
-    PointsParams,
 )
-from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipelineParamsBase, TrainerPipelines
+from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.evaluator.evaluator import EvaluatorBase
-from tfaip.params import pai_dataclass, pai_meta
 from tfaip.params.choices import ClassChoice
 from tfaip.params.trust import class_name
 from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams, ListFileScenario, PlainListsPipelineParams
 from tfaip.scenario.scenariobase import ScenarioBase
-from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.trainer import Trainer
-
-SP = TypeVar("SP", bound=LineScenarioParams)
-PP = TypeVar("PP", bound=TrainerPipelineParams[Any, Any])
 
 
 class ShortScenario(ScenarioBase[LineScenarioParams, LinePipelineParams]):
-    pass
-
-
-class GenericScenario(ScenarioBase[SP, PP], Generic[SP, PP]):
-    pass
-
-
-class BoundScenario(GenericScenario[LineScenarioParams, LinePipelineParams]):
-    pass
-
-
-class InheritedScenario(BoundScenario):
     pass
 
 
@@ -74,8 +55,6 @@ class OwnListsScenario(ListFileScenario[NumbersScenarioParams, OwnListsPipelineP
     ("scenario", "name", "gen"),
     [
         (ShortScenario, "ShortScenario.TrainerParams", LinePipelineParams),
-        (BoundScenario, "BoundScenario.TrainerParams", LinePipelineParams),
-        (InheritedScenario, "InheritedScenario.TrainerParams", LinePipelineParams),
         (HookedScenario, "HookedScenario.TrainerParams", OtherPipelineParams),
         (PlainListsScenario, "PlainListsScenario.TrainerParams", PlainListsPipelineParams),
         (OwnListsScenario, "OwnListsScenario.TrainerParams", OwnListsPipelineParams),
@@ -89,31 +68,6 @@ def test_trainer_params_are_made_or_those_of_the_author(scenario: Any, name: str
     assert type(params.scenario) is scenario.params_cls()
 
 
-@pai_dataclass
-@dataclass
-class FlatPipelineParams(TrainerPipelineParams[PointsParams, PointsParams]):
-    setup: TrainerPipelines = field(default_factory=TrainerPipelines, metadata=pai_meta(fix_dc=True, mode="flat"))
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.setup.val.batch_size = self.setup.train.batch_size
-
-
-@pai_dataclass
-@dataclass
-class FlatTrainerParams(TrainerParams[LineScenarioParams, FlatPipelineParams]):
-    gen: FlatPipelineParams = field(default_factory=FlatPipelineParams, metadata=pai_meta(fix_dc=True, mode="flat"))
-
-
-def test_the_flags_of_the_data_stay_where_the_author_makes_them_flat() -> None:
-    params = FlatTrainerParams()
-    params.set_flags({"train.batch_size": "3", "train.x": "1 2", "val.limit": "4"})
-    assert (params.gen.setup.train.batch_size, params.gen.train.x, params.gen.setup.val.limit) == (3, [1, 2], 4)
-    params.gen.setup.train.batch_size = 5
-    params.gen.__post_init__()
-    assert params.gen.setup.val.batch_size == 5
-
-
 def test_classes_and_params_are_those_of_the_declaration() -> None:
     assert (LineScenario.params_cls(), LineScenario.trainer_params_cls()) == (LineScenarioParams, LineTrainerParams)
     assert (LineScenario.data_cls(), LineScenario.model_cls()) == (LineData, LineModel)
@@ -124,16 +78,6 @@ def test_classes_and_params_are_those_of_the_declaration() -> None:
     assert [type(part) for part in (scenario.data, scenario.model, scenario.graph)] == [LineData, LineModel, LineGraph]
     assert (scenario.data, scenario.graph, scenario.data.params) == (scenario.data, scenario.graph, params.data)
     assert scenario.model.params is scenario.graph.params is params.model
-
-
-class CountedLists(ListsFileGeneratorParams):
-    read: int = field(default=0, init=False)
-
-
-def test_generators_of_single_lists_keep_what_no_argument_sets() -> None:
-    params = ListFilePipelineParams[CountedLists](val=CountedLists(lists=["a", "b"]))
-    params.val.read = 3
-    assert [(one.lists, one.read) for one in params.lav_gen()] == [(["a"], 3), (["b"], 3)]
 
 
 def test_a_class_that_builds_no_generators_is_neither_made_nor_offered() -> None:

@@ -182,26 +182,6 @@ def test_several_generators_for_lav_and_list_files() -> None:
     assert [generator.lists for generator in params.gen.lav_gen()] == [["b"], ["c"]]
 
 
-class SeparateParams(EvaluatorParams):
-    pass
-
-
-class Separate(EvaluatorBase[SeparateParams]):
-    """Evaluator with params of its own."""
-
-
-def test_an_evaluator_with_params_of_its_own() -> None:
-    class First(WavesScenario):
-        evaluator = Separate  # type: ignore[assignment]
-
-    class Again(First):
-        evaluator = Sure(sure=0.2)  # type: ignore[assignment]
-
-    assert First.default_params().evaluator == SeparateParams()
-    assert isinstance(First(First.default_params()).new_evaluator(), Separate)
-    assert isinstance(Again(Again.default_params()).new_evaluator(), Sure)
-
-
 def test_methods_and_params_classes_of_ones_own_go_before_what_is_declared() -> None:
     class Given(WavesScenario):
         train = Waves(size=3)

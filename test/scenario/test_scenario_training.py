@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from test.scenario.waves.new import Waves, WavesScenario
-from test.support.commands import CommandResult
 from tfaip.errors import UsageError
-
-Run = Callable[..., CommandResult]
 
 
 def params_of(scenario: Any, output_dir: Path | None = None, epochs: int = 2) -> Any:

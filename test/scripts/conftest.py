@@ -98,6 +98,14 @@ def well(result: CommandResult) -> str:
     return result.stdout
 
 
+def refused(result: CommandResult, *fragments: str, code: int = 2) -> None:
+    """The command ended with this code and one line that holds all fragments."""
+    assert result.rc == code, result
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: "), result
+    assert [fragment for fragment in fragments if fragment not in line] == [], line
+
+
 def read_params(run: Path) -> dict:
     """The stored trainer params of a run."""
     return json.loads((run / "trainer_params.json").read_text())

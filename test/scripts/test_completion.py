@@ -42,10 +42,7 @@ def without_backend(tmp_path: Path) -> Path:
         ("train", f"tfaip-train {FULL} --optimizer SGD --optimizer.mo", ["--optimizer.momentum"]),
         ("train", f"tfaip-train {FULL} --data.dataset=di", ["digits"]),
         ("train", "tfaip-train ./scenarios/mi", ["./scenarios/mine.py"]),
-        ("export", "tfaip-export x --format o", ["onnx"]),
-        ("train", f"tfaip-train {FULL} --train.num_processes ", []),
         ("train", f"tfaip-train {FULL} --data.pre_proc.processors Normalize Ran", ["RandomShift"]),
-        ("train", f"tfaip-train {FULL} --optimizer Nothing --trainer.ep", []),
         ("train", "tfaip-train no.such.module --dry", ["--dry_run"]),
     ],
 )

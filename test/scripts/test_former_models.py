@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from test.support.commands import CommandResult
+from test.support.commands import Run
 from test.support.former.scenario import WaveGeneratorParams, WaveScenario
 from test.support.former12 import expected_of, unpack_former
 from tfaip.errors import TfaipError, UsageError
@@ -20,7 +20,6 @@ from tfaip.params.stored import load_params
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.samplefile import read_samples
 
-Run = Callable[..., CommandResult]
 VALIDATION = WaveGeneratorParams(size=8, seed=2)
 # Values that fit the fields: 1.2 stored others.
 BEST_ONLY = ("--trainer.export_final", "False", "--trainer.skip_model_load_test", "True")

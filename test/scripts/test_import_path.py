@@ -10,9 +10,7 @@ import pytest
 
 from test.support.commands import REPOSITORY, CommandResult, finish_command, start_command, start_python
 from test.support.runs import copy_tiny, printed_epochs
-from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE
 from tfaip.trainer.run.names import PARAMS_FILE
-from tfaip.util import importpath
 from tfaip.util.manifest import write_manifest
 
 # Installed ones, one of the standard library, an optional one that is not installed, the package of the scenario.
@@ -145,10 +143,6 @@ def test_a_directory_that_the_user_named_stays(tmp_path: Path) -> None:
         env = {"PYTHONPATH": os.pathsep.join([str(REPOSITORY), name])}
         result = finish_command(start_python(program, cwd=tmp_path, env=env))
         assert (result.rc, result.stdout.strip()) == (0, is_there), result
-
-
-def test_the_files_that_make_a_directory_one_of_ours() -> None:
-    assert set(importpath._STORED) == {PARAMS_FILE, SCENARIO_PARAMS_FILE}
 
 
 def test_other_programs_keep_their_path(tmp_path: Path) -> None:

@@ -4,16 +4,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from test.scripts.conftest import well
-from test.support.commands import REPOSITORY, CommandResult
+from test.support.commands import REPOSITORY, Run
 from test.support.runs import files_below
-
-Run = Callable[..., CommandResult]
 
 
 def test_a_reader_that_leaves_early(workplace: Path) -> None:

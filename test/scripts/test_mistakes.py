@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from test.scripts.conftest import read_params
-from test.support.commands import CommandResult
+from test.scripts.conftest import read_params, refused
+from test.support.commands import Run
 from test.support.runs import copy_tiny, files_below
 
-Run = Callable[..., CommandResult]
 EVIL = "open('executed', 'w').close()\n"
 
 
@@ -22,14 +21,6 @@ def place(tmp_path: Path) -> Path:
     copy_tiny(tmp_path)
     (tmp_path / "evil.py").write_text(EVIL)
     return tmp_path
-
-
-def refused(result: CommandResult, *fragments: str) -> None:
-    """The command ended with exit code 2 and one line that holds all fragments."""
-    assert result.rc == 2, result
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("error: "), result
-    assert [fragment for fragment in fragments if fragment not in line] == [], line
 
 
 def contents(directory: Path) -> dict[str, Any]:
@@ -51,8 +42,6 @@ MISTAKES = {
     "train tiny --trainer.output_dir evil.py/run": "evil.py/run",
     f"train {TINY} --config foreign.yaml": "foreign.yaml: stages.c.function; --trust statistics",
     "resume_training nowhere": "no run at nowhere; does not exist",
-    "resume_training tiny": "no run at tiny; trainer_params.json",
-    "train_from_params nowhere.json": "nowhere.json; No such file",
     "lav --export_dir": "--export_dir needs a model; expected: tfaip-lav --export_dir DIR",
     "lav --export_dir nowhere": "no exported model at nowhere: the path does not exist",
     "lav --export_dir BEST BEST": "takes one directory; tfaip-multi-lav",
@@ -64,17 +53,11 @@ MISTAKES = {
     "preview_schedule tiny --png no/p.png": "--png no/p.png; no directory no",
     "benchmark_input_pipeline tiny --time_limit 0": "time_limit is 0.0, expected seconds above 0",
     "export BEST --format": "which format? expected: --format",
-    "export BEST --format keras onx": "--format.1: expected 'serve' | 'keras' | 'onnx', got 'onx'",
-    "export BEST --format keras --out x.json": "unknown flag --out",
     "export BEST --format keras --check": "--format compares what it writes, and --check what is there",
     "export BEST --check --batch_size 0": "--batch_size is 0; expected at least 1",
-    "export BEST --check --tolerance nan": "--tolerance nan; a number from 0 to below 1",
     "runs tiny": "no run at tiny: expected a directory with trainer_params.json, or a checkpoint inside of one",
     "runs compare run ./run": "tfaip-runs compare needs two different runs or more, got 1",
-    "runs run --sort size": "--sort: expected 'name' | 'epoch' | 'best' | 'seconds', got 'size'",
     "new Plants": "the name is 'Plants', expected that of a package: small letters, digits and _",
-    "new numpy": "numpy is already the name of an installed package: choose another name",
-    "new tiny": "tiny exists: choose another name",
     "new plants --like image": "--like is 'image', expected one of template, wine, tabular, images, lines, text",
 }
 
@@ -104,7 +87,6 @@ def changed(params: dict[str, Any], path: str, value: Any) -> str:
     ("damage", "fragments"),
     [
         (lambda p: json.dumps(p)[:-1], ["trainer_params.json", "JSON"]),
-        (lambda p: changed(p, "epochz", 3), ["trainer_params.json", "epochz", "did you mean", "epochs"]),
         (lambda p: changed(p, "optimizer.__cls__", "evil:Params"), ["'evil:Params'", "refused", "evil is not among"]),
         (lambda p: changed(p, "scenario.scenario_id", "evil"), ["'evil'", "module:Class"]),
     ],

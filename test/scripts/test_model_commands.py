@@ -2,20 +2,17 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from test.scripts.conftest import well
-from test.support.commands import CommandResult
+from test.scripts.conftest import refused, well
+from test.support.commands import Run
 from test.support.trained import best_values
 from tfaip.predict.samplefile import read_samples
 from tfaip.trainer.run.directory import model_of_run
-
-Run = Callable[..., CommandResult]
 
 
 def table(out: str) -> dict[str, list[str]]:
@@ -150,14 +147,6 @@ def test_predictions_without_what_the_evaluator_reads(
     result = run("evaluate", "--prediction", "p.jsonl", "--scenario", f"tfaip.scenario.tutorial.{scenario}")
     refused(result, *fragments)
     assert len(result[2]) <= 300
-
-
-def refused(result: CommandResult, *fragments: str, code: int = 2) -> None:
-    """The command ended with this code and one line that holds all fragments."""
-    assert result[0] == code, result
-    (line,) = result[2].splitlines()
-    assert line.startswith("error: ")
-    assert [fragment for fragment in fragments if fragment not in line] == [], line
 
 
 @pytest.fixture

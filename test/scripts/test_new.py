@@ -3,14 +3,12 @@
 import json
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from test.support.commands import REPOSITORY, CommandResult, finish_command, run_several, start_module, start_python
+from test.support.commands import REPOSITORY, Run, finish_command, run_several, start_module, start_python
 
-Run = Callable[..., CommandResult]
 # So little training that only its way is tested; `test/examples` trains the examples as their READMEs say.
 SHORT = ["--trainer.epochs", "1", "--trainer.samples_per_epoch", "20", "--trainer.export_final", "False"]
 KINDS = ["template", "wine", "tabular", "images", "lines", "text"]

@@ -2,13 +2,12 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from test.scripts.conftest import read_params, well
-from test.support.commands import CommandResult
+from test.support.commands import Run
 from test.support.runs import (
     files_below,
     history,
@@ -17,7 +16,6 @@ from test.support.runs import (
     without_durations,
 )
 
-Run = Callable[..., CommandResult]
 TINY = "test.support.tiny"
 MODEL = ["manifest.json", "scenario_params.json", "training_data.json", "weights.safetensors"]
 CHECKPOINT = ["manifest.json", "state.json", "state.safetensors", *(f"best/{name}" for name in MODEL)]

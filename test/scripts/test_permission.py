@@ -5,17 +5,15 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from test.scripts.conftest import SEED, read_params, well
-from test.support.commands import CommandResult, finish_command, start_command
+from test.support.commands import CommandResult, Run, finish_command, start_command
 from test.support.runs import copy_tiny, history, make_once
 
-Run = Callable[..., CommandResult]
 RATES = "def rate(epoch, lr):\n    return lr / (1 + epoch)\n"
 OPTIMIZERS = "from tfaip.trainer.optimizer import SGDOptimizer\nclass Mine(SGDOptimizer):\n    pass\n"
 TYPED = (

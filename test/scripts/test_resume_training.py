@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from test.scripts.conftest import SEED, read_params, well
-from test.support.commands import REPOSITORY, CommandResult, finish_command, start_python
+from test.support.commands import REPOSITORY, Run, finish_command, start_python
 from test.support.runs import (
     assert_same_run,
     checkpoints,
@@ -19,8 +19,6 @@ from test.support.runs import (
     printed_epochs,
     result_lines,
 )
-
-Run = Callable[..., CommandResult]
 
 
 @pytest.mark.slow

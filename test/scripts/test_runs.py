@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import math
 import os
 import shutil
 from pathlib import Path
@@ -13,9 +12,7 @@ import pytest
 
 from test.support.commands import CommandResult, exit_code, finish_command, run_several, start_command
 from test.support.runs import copy_tiny, files_below, make_once
-from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import TfaipError
-from tfaip.params.settings import flag_values
 from tfaip.scripts.runs import main
 from tfaip.util.files import locked_directory
 
@@ -155,22 +152,3 @@ def test_compare(trained: Path) -> None:
     of_adam = {"beta_1": "0.9", "beta_2": "0.999", "epsilon": "1e-07", "amsgrad": "false"}
     assert compared[8:] == [*differing, *([f"optimizer.{name}", "-", value] for name, value in of_adam.items())]
     assert [line[0] for line in rows(trained.parent, "compare", "all")[:1]] == ["run"]
-
-
-def test_params_are_named_as_their_flags(trained: Path) -> None:
-    names = set(facts(trained, "adam")["adam"]["params"])
-    flags = set(flag_values(TinyScenario.default_trainer_params()))
-    empty = {"trainer.loss_weights", "stages", "transfer.blocks", "warmstart.blocks"}  # their items have flags
-    assert flags - names == {"trainer.output_dir", "overwrite"} | empty
-    assert {"optimizer", "learning_rate", "train", "val", "data.pre_proc", "data.post_proc"} <= names
-
-
-def test_odd_names_and_facts_take_one_line(trained: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(trained / "adam", tmp_path / "a\nb")
-    history = json.loads((run / "history.json").read_text())
-    for record in history.values():
-        record["values"]["other"] = math.nan
-    edit(run / "history.json", **history)
-    assert [row[0] for row in rows(tmp_path, ".")] == ["run", "a"]
-    ((name, listed),) = facts(tmp_path, ".").items()
-    assert (name, listed["values"]["other"]) == ("a\nb", None)

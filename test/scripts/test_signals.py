@@ -15,7 +15,7 @@ import keras
 import pytest
 
 from test.scripts.conftest import SEED
-from test.support.commands import REPOSITORY, CommandResult, environment, finish_command
+from test.support.commands import REPOSITORY, CommandResult, Run, environment, finish_command
 from test.support.runs import (
     assert_same_run,
     checkpoints,
@@ -33,7 +33,6 @@ from tfaip.params import option
 from tfaip.scenario.tutorial.full.data import TutorialData, TutorialGenerator
 from tfaip.scripts.common.command import run_command
 
-RunCommand = Callable[..., CommandResult]
 Start = Callable[..., "subprocess.Popen[str]"]
 FLAGS = ["--trainer.checkpoint_save_freq", "3"]
 
@@ -46,7 +45,7 @@ def stopped_line(result: CommandResult) -> str:
 
 
 @pytest.mark.slow
-def test_stopped_three_times(whole: Path, workplace: Path, tmp_path: Path, run_command: RunCommand) -> None:
+def test_stopped_three_times(whole: Path, workplace: Path, tmp_path: Path, run_command: Run) -> None:
     run = tmp_path / "run"
     how = f"checkpoint written; continue with 'tfaip-resume-training {run}'"
     # A signal that comes while a checkpoint is written, in the background, does not disturb it. The run is stopped
@@ -77,7 +76,7 @@ def test_stopped_three_times(whole: Path, workplace: Path, tmp_path: Path, run_c
 
 @pytest.mark.slow
 @pytest.mark.backend
-def test_a_signal_from_outside(workplace: Path, tmp_path: Path, start: Start, run_command: RunCommand) -> None:
+def test_a_signal_from_outside(workplace: Path, tmp_path: Path, start: Start, run_command: Run) -> None:
     run = tmp_path / "run"
     process = start("train", "tiny", "--trainer.output_dir", run, "--trainer.epochs", "10000", cwd=workplace)
     wait_for_line(process, "    2")
@@ -180,9 +179,6 @@ def test_a_job_that_its_scheduler_stops_twice(whole: Path, workplace: Path, tmp_
     assert_same_run(run, whole / "run")
 
 
-RunCommand = Callable[..., CommandResult]
-
-
 @dataclass(frozen=True)
 class Kill:
     """A moment: the `count`-th audit event of this name whose arguments match."""
@@ -192,14 +188,14 @@ class Kill:
     count: int = 1
 
 
-def run_into(kill: Kill, *command: str | Path, run_command: RunCommand, cwd: Path) -> CommandResult:
+def run_into(kill: Kill, *command: str | Path, run_command: Run, cwd: Path) -> CommandResult:
     """Run a command that does not survive the moment."""
     result = run_command(*command, cwd=cwd, env=faulty(fault("SIGKILL", kill.event, kill.pattern, kill.count)))
     assert result.rc == -9, f"{kill} was never reached\n{result}"
     return result
 
 
-def resume_through(kills: dict[str, tuple[Kill, str]], run: Path, run_command: RunCommand, cwd: Path) -> None:
+def resume_through(kills: dict[str, tuple[Kill, str]], run: Path, run_command: Run, cwd: Path) -> None:
     """Resume and kill, moment after moment; after each one the newest checkpoint must match the pattern."""
     for moment, (kill, newest) in kills.items():
         run_into(kill, "resume_training", run, "--trainer.epochs", "4", run_command=run_command, cwd=cwd)
@@ -230,7 +226,7 @@ AFTER_WRITING = {
     [pytest.param(WRITING, id="writing"), pytest.param(AFTER_WRITING, id="after writing", marks=pytest.mark.backend)],
 )
 def test_killed_in_later_epochs(
-    kills: dict[str, tuple[Kill, str]], half: Path, whole: Path, workplace: Path, run_command: RunCommand
+    kills: dict[str, tuple[Kill, str]], half: Path, whole: Path, workplace: Path, run_command: Run
 ) -> None:
     resume_through(kills, half, run_command, workplace)
     result = run_well("resume_training", half, cwd=workplace)
@@ -254,7 +250,7 @@ EVERYTHING = [
 
 @pytest.mark.guard
 @pytest.mark.backend
-def test_killed_with_every_option_on(workplace: Path, tmp_path: Path, run_command: RunCommand) -> None:
+def test_killed_with_every_option_on(workplace: Path, tmp_path: Path, run_command: Run) -> None:
     run, expected = tmp_path / "run", tmp_path / "expected"
     train = ["train", "tiny", *SEED, *EVERYTHING, "--trainer.output_dir"]
     run_well(*train, expected, cwd=workplace)
@@ -271,9 +267,6 @@ def test_killed_with_every_option_on(workplace: Path, tmp_path: Path, run_comman
     assert printed_epochs(resumed.stdout) == [4]
     assert result_lines(run) == result_lines(expected)
     assert "input_gradient_regularization" in result_lines(run)[-1][1]
-
-
-Run = Callable[..., CommandResult]
 
 
 class SignalImagesParams(DataGeneratorParams, cls=":SignalImages"):

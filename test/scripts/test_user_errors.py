@@ -8,19 +8,16 @@ import numpy as np
 import pytest
 
 from test.fuzz_command_lines import complaints, run_here
-from test.support.commands import CommandResult, finish_command, start_python
+from test.support.commands import Run, finish_command, start_python
 from test.support.tiny.scenario import TinyScenario
 from tfaip.scripts import train
 from tfaip.scripts.common.command import print_results, run_command
-
-Run = Callable[..., CommandResult]
 
 IMPORTS = """
 import keras
 from test.scripts.test_user_errors import Changed
 from test.support.tiny.model import TinyGraph, TinyModel
 from test.support.tiny.scenario import *
-from tfaip.imports import EvaluatorBase, EvaluatorParams
 """
 GRAPH = """
 class Params(TinyModelParams):
@@ -54,18 +51,6 @@ class Bad(Changed):
         params.scenario.data.pre_proc.processors = [BadJitter()]
         params.gen.setup.train.num_processes = 1
 """
-EVALUATOR = """
-class BadEvaluator(EvaluatorBase[EvaluatorParams]):
-    def update_state(self, sample):
-        self.nothing.append(sample)  # HERE
-
-class Bad(Changed):
-    @classmethod
-    def evaluator_cls(cls): return BadEvaluator
-
-    def change(params):
-        params.lav_every_n, params.epochs = 1, 1
-"""
 CALLBACK = """
 class BadCallback(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
@@ -96,7 +81,6 @@ CASES = {
         "Error: ",
     ),
     "worker": (PROCESSOR, "KeyError: 'no such pixel'; in BadJitter.apply, sample"),
-    "evaluator": (EVALUATOR, "AttributeError: 'BadEvaluator' object has no attribute 'nothing'"),
     "callback": (CALLBACK, "ZeroDivisionError: division by zero"),
     "params": (POST_INIT, "ZeroDivisionError: "),
 }

@@ -48,6 +48,8 @@ class CommandResult(NamedTuple):
 
 
 Process = subprocess.Popen[str]
+# Calls a command as the fixtures `run` and `run_command` do.
+Run = Callable[..., CommandResult]
 
 
 def start_command(

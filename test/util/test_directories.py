@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from test.support.commands import finish_command, start_python
-from test.util.support import names
 from tfaip.errors import TfaipError
 from tfaip.util.files import (
     TEMPORARY_PREFIX,
@@ -17,6 +16,10 @@ from tfaip.util.files import (
     remove_temporaries,
     write_text,
 )
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
 
 
 def test_every_file_of_a_directory_is_synced_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from test.support.beside import full_disk
 from test.support.commands import REPOSITORY
-from test.util.support import names
+from test.util.test_directories import names
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.files import (
     TEMPORARY_PREFIX,

@@ -11,7 +11,6 @@ import pytest
 
 from test.support.commands import CommandResult, finish_command, start_python
 
-Run = Callable[..., CommandResult]
 FULL = "tfaip.scenario.tutorial.full"
 MIN = "tfaip.scenario.tutorial.min"
 
