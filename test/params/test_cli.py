@@ -146,7 +146,6 @@ class NeedsItemsParams(ParamsBase):
     [
         (NeedsItemsParams, None, "", "missing required flags: --p.child.a, --p.child.b"),
         (NeedsItemsParams, None, "--p.child.a 1 --p.child.b y", NeedsItemsParams(NeedsParams(1, b="y"))),
-        (NeedsParams, NeedsParams(4), "", NeedsParams(4)),
         (p.PromptedParams, None, "", "missing required flags: --p.text, --p.words"),
         (p.PromptedParams, p.PromptedParams(), "--p.text= --p.words a", "missing required flag: --p.text"),
         (p.PromptedParams, p.PromptedParams(), "--p.text t --p.words a", p.PromptedParams("t", ["a"])),

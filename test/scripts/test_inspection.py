@@ -114,13 +114,6 @@ def test_preview_of_the_rates_of_all_stages(run: Run) -> None:
 FULL = "tfaip.scenario.tutorial.full"
 
 
-# Flags of a resume, and what the first line says.
-RESUMES = {
-    "--trainer.epochs 4": "continue RUN (TutorialScenario) from epoch_0002 up to epoch 4",
-    "": "train nothing: RUN has done 2 of 2 epochs",
-}
-
-
 @pytest.fixture
 def place(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory (after that of `run`)."""
@@ -130,12 +123,18 @@ def place(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flags", RESUMES)
-def test_two_lines_and_nothing_written(flags: str, run: Run, tutorial: Path, place: Path) -> None:
+@pytest.mark.parametrize(
+    ("flags", "work"),
+    [
+        ("--trainer.epochs 4", "continue RUN (TutorialScenario) from epoch_0002 up to epoch 4"),
+        ("", "train nothing: RUN has done 2 of 2 epochs"),
+    ],
+)
+def test_two_lines_and_nothing_written(flags: str, work: str, run: Run, tutorial: Path, place: Path) -> None:
     before = files_below(tutorial)
     out = well(run("resume_training", tutorial, *flags.split(), "--dry_run"))
     assert out.replace(str(tutorial), "RUN").splitlines() == [
-        f"dry run: would {RESUMES[flags]}",
+        f"dry run: would {work}",
         "would write checkpoints, models and values into RUN; nothing was written",
     ]
     assert files_below(tutorial) == before

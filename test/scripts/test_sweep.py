@@ -19,7 +19,7 @@ from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.settings import flag_values
 from tfaip.scripts.common.parser import TrainingParser
-from tfaip.scripts.sweep import Sweep, Variable, config_of, main, read_space
+from tfaip.scripts.sweep import Sweep, Variable, main, read_space
 from tfaip.util.files import is_locked
 
 SPACE = """
@@ -111,14 +111,6 @@ def test_a_flag_of_one_choice_is_drawn_with_this_choice(tmp_path: Path) -> None:
     assert variables["model.units"].contexts == [{}]
     with pytest.raises(UsageError, match="unknown key optimizer.momentum; it belongs to"):
         read(tmp_path, "optimizer: [Adam, Adamax]\noptimizer.momentum: [0.1]\n")
-
-
-def test_items_of_a_dict_vary(tmp_path: Path) -> None:
-    text = "trainer.loss_weights.mse: {low: 1, high: 2}\ntrainer.loss_weights.b: [0.5]\n"
-    variables = read(tmp_path, text, "--trainer.epochs", "3")
-    point = {"trainer.loss_weights.mse": 1.5, "trainer.loss_weights.b": "0.5"}
-    config = {"trainer.loss_weights.mse": 1.5, "trainer.loss_weights.b": 0.5}
-    assert config_of(list(variables.values()), point) == config
 
 
 @pytest.mark.parametrize(
