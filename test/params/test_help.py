@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import linecache
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import pytest
 
 from test.params.cli_params import RunParams, make_parser, parser_of
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, option, pai_meta
+from tfaip.params import ParamsBase, option
+from tfaip.params.choices import ClassChoice
 from tfaip.params.fields import help_of as field_help, source_help
 
 
@@ -46,8 +47,6 @@ def test_help_shows_the_state_after_the_other_flags(capsys: pytest.CaptureFixtur
 
 
 class BaseParams(ParamsBase):
-    rate: float = field(default=0.5, metadata=pai_meta(help="How fast"))
-
     def cls(self) -> type:
         raise NotImplementedError("override cls()")
 
@@ -57,26 +56,12 @@ class MiddleParams(BaseParams):
 
 
 class FinalParams(MiddleParams):
-    rate: float = 0.25
-
     def cls(self) -> type:
         return int
 
 
-class OfferParams(ParamsBase):
-    one: BaseParams = field(default_factory=FinalParams)
-    more: list[BaseParams] = field(default_factory=list)
-
-
-def test_classes_to_derive_from_are_no_choices_and_help_is_inherited(capsys: pytest.CaptureFixture[str]) -> None:
-    parser = parser_of(OfferParams, fix_dc=True)
-    with pytest.raises(SystemExit):
-        parser.parse(["-h", "all"])
-    text = capsys.readouterr().out
-    assert text.count("Choices: Final, or module:Class.") == 2
-    assert "  --p.one.rate float = 0.25\n      How fast.\n" in text
-    with pytest.raises(UsageError, match="no class 'Middle'"):
-        parser.parse(["--p.one", "Middle"])
+def test_classes_to_derive_from_are_no_choices() -> None:
+    assert ClassChoice(BaseParams, {}).classes == [FinalParams]
 
 
 def topic(capsys: pytest.CaptureFixture[str], *topics: str) -> list[str]:

@@ -200,14 +200,10 @@ def test_methods_and_params_classes_of_ones_own_go_before_what_is_declared() -> 
             params.epochs += 1
             return params
 
-    class Both(Given):
-        trainer_params_cls = classmethod(lambda cls: LongTrainerParams)  # type: ignore[assignment]
-
     params: Any = Given.default_trainer_params()
     assert type(params.scenario) is LongScenarioParams
     assert (params.scenario.model.units, params.scenario.data.points) == (2, 8)
     assert (params.epochs, params.gen.train.size) == (5, 3)
-    assert type(Both.default_trainer_params()) is LongTrainerParams
 
 
 @pytest.mark.parametrize(

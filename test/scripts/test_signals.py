@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -179,18 +178,13 @@ def test_a_job_that_its_scheduler_stops_twice(whole: Path, workplace: Path, tmp_
     assert_same_run(run, whole / "run")
 
 
-@dataclass(frozen=True)
-class Kill:
-    """A moment: the `count`-th audit event of this name whose arguments match."""
-
-    event: str
-    pattern: str
-    count: int = 1
+# A moment: the name of an audit event, what its arguments match, and which of these events it is.
+Kill = tuple[Any, ...]
 
 
 def run_into(kill: Kill, *command: str | Path, run_command: Run, cwd: Path) -> CommandResult:
     """Run a command that does not survive the moment."""
-    result = run_command(*command, cwd=cwd, env=faulty(fault("SIGKILL", kill.event, kill.pattern, kill.count)))
+    result = run_command(*command, cwd=cwd, env=faulty(fault("SIGKILL", *kill)))
     assert result.rc == -9, f"{kill} was never reached\n{result}"
     return result
 
@@ -203,20 +197,20 @@ def resume_through(kills: dict[str, tuple[Kill, str]], run: Path, run_command: R
 
 
 WRITING = {
-    "while a checkpoint is written": (Kill("open", r"epoch_0002_step_000006/state\.json"), "epoch_0002_step_000004"),
-    "before the old best is removed": (Kill("shutil.rmtree", "tmp-best"), "epoch_0002_step_000010"),
-    "within the removal of an old checkpoint": (Kill("os.remove", r"^state\.", 2), "epoch_0003"),
+    "while a checkpoint is written": (("open", r"epoch_0002_step_000006/state\.json"), "epoch_0002_step_000004"),
+    "before the old best is removed": (("shutil.rmtree", "tmp-best"), "epoch_0002_step_000010"),
+    "within the removal of an old checkpoint": (("os.remove", r"^state\.", 2), "epoch_0003"),
     # The history is written after the removal of old checkpoints.
-    "before the history of the last epoch": (Kill("os.rename", r"/epoch_0003_step_000006 .*/\.tmp-"), "epoch_0004"),
+    "before the history of the last epoch": (("os.rename", r"/epoch_0003_step_000006 .*/\.tmp-"), "epoch_0004"),
 }
 
 
 AFTER_WRITING = {
     "right behind a checkpoint within an epoch": (
-        Kill("os.rename", r"/epoch_0002 .*/\.tmp-"),
+        ("os.rename", r"/epoch_0002 .*/\.tmp-"),
         "epoch_0002_step_000006",
     ),
-    "while the final export is written": (Kill("open", r"tmp-export/weights"), "epoch_0004"),
+    "while the final export is written": (("open", r"tmp-export/weights"), "epoch_0004"),
 }
 
 
@@ -255,11 +249,11 @@ def test_killed_with_every_option_on(workplace: Path, tmp_path: Path, run_comman
     train = ["train", "tiny", *SEED, *EVERYTHING, "--trainer.output_dir"]
     run_well(*train, expected, cwd=workplace)
     # Two updates of three batches are saved within each epoch; the remainder of an epoch waits in the accumulators.
-    in_training = Kill("tiny.sample", "training", 80)
+    in_training = ("tiny.sample", "training", 80)
     run_into(in_training, *train, run, run_command=run_command, cwd=workplace)
     assert re.fullmatch("epoch_0001(_step_0000(06|08))?", checkpoints(run)[-1]), checkpoints(run)
     # The validation and the LAV of epoch 2 take 20 samples, so this is in the LAV of epoch 4.
-    in_lav = Kill("tiny.sample", "evaluation", 35)
+    in_lav = ("tiny.sample", "evaluation", 35)
     run_into(in_lav, "resume_training", run, run_command=run_command, cwd=workplace)
     assert re.fullmatch(r"epoch_0003(_step_0000\d\d)?", checkpoints(run)[-1]), checkpoints(run)
     resumed = run_well("resume_training", run, cwd=workplace)
