@@ -28,7 +28,6 @@ def test_files_of_a_run(whole: Path) -> None:
     assert sorted(names) == sorted(
         [
             *(f"checkpoint/{epoch}/{name}" for epoch in ("epoch_0003", "epoch_0004") for name in CHECKPOINT),
-            "checkpoint/latest",
             *(f"{directory}/{name}" for directory in ("best", "export") for name in MODEL),
             *("history.json", "train.log", "trainer_params.json"),
             *("train/events.out.tfevents", "validation/events.out.tfevents"),

@@ -14,7 +14,7 @@ def fill_beside(place: Path, run: Path) -> None:
     for name in ("best", "export", "train", "checkpoint", ".tmp-stuff", ".tmp-best", "epoch_0001", "epoch_0009"):
         (place / name).mkdir()
         (place / name / "thesis.tex").write_text(f"years of work in {name}")
-    for name in ("history.json", "train.log", "latest", ".tmp-history.json", "epoch_0002"):
+    for name in ("history.json", "train.log", ".tmp-history.json", "epoch_0002"):
         (place / name).write_text(f"of a user: {name}")
     shutil.copytree(run, place / "other")
     shutil.copytree(run / "checkpoint" / "epoch_0001", place / "epoch_0003")

@@ -111,7 +111,6 @@ DISK: list[tuple[int, str, str, str, str, Expected, str]] = [
     (errno.EIO, "checkpoint", "sync", "epoch_0002", FIRST, STOPS, f"epoch_0002{LATE}"),
     (errno.EIO, "checkpoint", "rename", "/epoch_0002", FIRST, STOPS, f"epoch_0002{LATE}"),
     (errno.EIO, "best model", "rename", "/best", FIRST, STOPS, f"best{LATE}"),
-    (errno.EIO, "latest", "write", "latest", FIRST, STOPS, f"latest{LATE}"),
     (errno.EIO, "final export", "write", "export", FIRST, STOPS, "/export/"),
     (errno.EIO, "retention", "rename", "/.tmp-epoch_0001", FIRST, STOPS, "epoch_0001 cannot be removed"),
     (errno.EACCES, "log", "open", "train.log", "", STOPS, f"train.log{LATE}"),

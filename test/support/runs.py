@@ -70,7 +70,7 @@ def checkpoints(run: Path) -> list[str]:
 
 def latest(run: Path) -> str:
     """Name of the newest checkpoint."""
-    return (run / "checkpoint" / "latest").read_text().strip()
+    return max(checkpoints(run))
 
 
 def history(run: Path) -> dict[str, Any]:

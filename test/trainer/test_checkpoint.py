@@ -64,7 +64,6 @@ def test_save_restore_and_replace(tmp_path: Path) -> None:
     path = store.saving(saved, epoch=7)()
     assert path == tmp_path / "checkpoint" / "epoch_0007"
     assert names(path) == sorted([ARRAYS_FILE, STATE_FILE, MANIFEST_FILE])
-    assert (tmp_path / "checkpoint" / "latest").read_text() == "epoch_0007\n"
     content = restored(store)
     assert content.state == saved.state
     assert {n: a.tobytes() for n, a in content.arrays.items()} == {n: a.tobytes() for n, a in saved.arrays.items()}
@@ -74,7 +73,7 @@ def test_save_restore_and_replace(tmp_path: Path) -> None:
     assert (len(manifest["files"][ARRAYS_FILE]["sha256"]), set(manifest["versions"])) == (64, {"tfaip", "keras"})
     store.saving(Checkpoint({}, {"epoch": "again"}), 7)()
     assert restored(store).state == {"epoch": "again"}
-    assert names(tmp_path / "checkpoint") == ["epoch_0007", "latest"]
+    assert names(tmp_path / "checkpoint") == ["epoch_0007"]
 
 
 def test_retention_keeps_the_newest_by_number_not_by_text(tmp_path: Path) -> None:
@@ -85,19 +84,16 @@ def test_retention_keeps_the_newest_by_number_not_by_text(tmp_path: Path) -> Non
         newest = ["epoch_10000_step_1000000", "epoch_10000_step_999999", "epoch_10000", "epoch_9999", "epoch_0002"]
         expected = [*newest, "epoch_0000_step_000005"][:kept]
         assert [path.name for path in store.checkpoints()] == expected
-        assert names(tmp_path / str(keep)) == sorted([*expected, "latest"])
+        assert names(tmp_path / str(keep)) == sorted(expected)
 
 
 def test_reading_changes_nothing_and_going_on_drops_newer_ones(store: CheckpointStore, tmp_path: Path) -> None:
-    (tmp_path / "latest").write_text("epoch_0001\n")  # a wrong pointer is no obstacle, nor is a lost one
     assert (store.read()[0], store.read("epoch_0001")[0]) == ("epoch_0003", "epoch_0001")
-    (tmp_path / "latest").unlink()
     (tmp_path / "epoch_0003" / STATE_FILE).unlink()
     assert store.read()[0] == "epoch_0002"
     assert names(tmp_path) == ["epoch_0001", "epoch_0002", "epoch_0003"]
     assert value(restored(store, "epoch_0002")) == 2
-    assert names(tmp_path) == ["epoch_0001", "epoch_0002", "latest"]
-    assert (tmp_path / "latest").read_text() == "epoch_0002\n"
+    assert names(tmp_path) == ["epoch_0001", "epoch_0002"]
 
 
 @pytest.mark.parametrize("name", ["epoch_0002_step_000010", "elsewhere", "epoch_0002"])
@@ -131,16 +127,15 @@ def test_damage_falls_back_to_the_one_before(damaged, how, store, tmp_path, capl
     assert str(tmp_path / "epoch_0003") in message
     assert damaged in message or damaged == MANIFEST_FILE
     # The run goes on from epoch 2, and writes its own epoch 3.
-    assert names(tmp_path) == ["epoch_0001", "epoch_0002", "latest"]
+    assert names(tmp_path) == ["epoch_0001", "epoch_0002"]
 
 
 def test_leftovers_are_removed_and_other_files_are_none_of_ours(store: CheckpointStore, tmp_path: Path) -> None:
     (tmp_path / ".tmp-epoch_0004").mkdir()
-    (tmp_path / ".tmp-latest").touch()
     (tmp_path / "notes.txt").touch()
     (tmp_path / "epoch_0009_backup").mkdir()
     assert value(restored(store)) == 3
-    assert names(tmp_path) == ["epoch_0001", "epoch_0002", "epoch_0003", "epoch_0009_backup", "latest", "notes.txt"]
+    assert names(tmp_path) == ["epoch_0001", "epoch_0002", "epoch_0003", "epoch_0009_backup", "notes.txt"]
 
 
 TIMEOUT_S = 60
@@ -367,7 +362,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_a_stopped_training_goes_on_exactly(method, count, checkpoint, uninterrupted, tmp_path, caplog):
     with caplog.at_level("INFO", logger="tfaip"), pytest.raises(TrainingInterrupted, match="stopped by SIGTERM"):
         train(params_of(tmp_path / "run"), signal_at(method, count))
-    assert (tmp_path / "run" / "checkpoint" / "latest").read_text() == f"{checkpoint}\n"
+    assert latest(tmp_path / "run") == checkpoint
     assert any("SIGTERM: stopped after" in m and "tfaip-resume-training" in m for m in caplog.messages)
     train(params_of(tmp_path / "run"), restore=True)
     assert finished(tmp_path / "run") == uninterrupted

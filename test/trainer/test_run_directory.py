@@ -189,7 +189,7 @@ def test_what_stored_params_name_is_removed_only_if_a_run_has_written_it(stored,
 
 PARAMS = TutorialScenario.trainer_params_cls()
 OUTSIDE = ["..", "../other", "best/../..", "/etc", "/", "a/b"]
-RESERVED = [".tmp-ck", "trainer_params.json", "train.log", "LATEST", "epoch_0008", "export", "Train", "lav_l12"]
+RESERVED = [".tmp-ck", "trainer_params.json", "train.log", "epoch_0008", "export", "Train", "lav_l12"]
 IMPOSSIBLE = ["", ".", "a\0b", "x" * 246, "ü" * 123, "a\nb", "\ud800", "{epoch", "{step}"]
 
 
@@ -232,7 +232,7 @@ def test_files_that_the_history_cannot_be_kept_in(tmp_path: Path, monkeypatch) -
     params, inside = PARAMS(), "is in the place of something else in the run"
     for file, problem in [
         *(("a\0b", "holds a NUL character"), ("directory", "is a directory"), (".tmp-rates.json", "begins with .tmp-")),
-        *((f"run/{name}", inside) for name in ("trainer_params.json", "train.log", "checkpoint/latest", "train/a")),
+        *((f"run/{name}", inside) for name in ("trainer_params.json", "train.log", "checkpoint/a", "train/a")),
         *((f"{name}/best/rates.json", inside) for name in ("run", "link", "run/../run")),
     ]:
         params.output_dir, params.history_file = "run", file

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from tfaip.errors import TfaipError
-from tfaip.trainer.run.output import BackgroundWriter
+from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.trainer import collecting_new_objects
 
 
@@ -23,7 +23,7 @@ def test_jobs_are_done_in_their_order_by_one_thread() -> None:
         begin.wait()
         done.append((number, threading.get_ident()))
 
-    with BackgroundWriter() as writer:
+    with RunOutput(None) as writer:
         writer.wait()
         for number in range(5):
             writer.submit(partial(job, number))
@@ -40,7 +40,7 @@ def test_jobs_are_done_in_their_order_by_one_thread() -> None:
 def test_what_follows_a_failed_job_is_not_done() -> None:
     done: list[int] = []
     begin = threading.Event()
-    with BackgroundWriter() as writer:
+    with RunOutput(None) as writer:
         for job in (begin.wait, partial(fail, "first"), partial(done.append, 1), partial(fail, "second")):
             writer.submit(job)
         writer.check()
@@ -52,7 +52,7 @@ def test_what_follows_a_failed_job_is_not_done() -> None:
 
 
 def test_the_end_raises_what_was_not_raised_yet(caplog: pytest.LogCaptureFixture) -> None:
-    writer = BackgroundWriter()
+    writer = RunOutput(None)
     # It can be used again. An error beside another one is logged.
     for name, error, expected in [("late", None, TfaipError), ("beside another", KeyError(), KeyError)]:
         with pytest.raises(expected), writer:  # noqa: PT012

@@ -201,13 +201,13 @@ def _is_of_events(path: Path) -> bool:
 
 
 def _is_saved(path: Path) -> bool:
-    """Return True for a checkpoint, a half-written one, and the file that names the newest one."""
-    if path.name == names.LATEST_FILE:
-        return not path.is_dir()
+    """Return True for a checkpoint, or a half-written one."""
+    if names.CHECKPOINT_NAME.fullmatch(files.final_name(path)) is None:
+        return False
     if path.name != files.final_name(path):
-        return names.is_of_checkpoints(files.final_name(path))
+        return True
     has_user_files = path.is_dir() and {entry.name for entry in path.iterdir()} - {*CHECKPOINT_MARKS, names.BEST_DIR}
-    return names.is_of_checkpoints(path.name) and files.is_ours(path, CHECKPOINT_MARKS) and not has_user_files
+    return files.is_ours(path, CHECKPOINT_MARKS) and not has_user_files
 
 
 def model_of_run(root: Path) -> Path | None:

@@ -28,7 +28,6 @@ PLUGINS_DIR = "plugins"
 PARAMS_FILE = "trainer_params.json"
 HISTORY_FILE = "history.json"
 LOG_FILE = "train.log"
-LATEST_FILE = "latest"
 # TensorBoard takes each directory with such a file for a run, and what is below it for its values.
 HPARAMS_FILE = "events.out.tfevents.hparams"
 EXPORT_DIR = "export"
@@ -44,16 +43,11 @@ CHECKPOINT_NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?", re.ASCII)
 EVENTS_NAME = re.compile(rf"{TRAIN}|{VALIDATION}|{UPDATES}|lav_l\d+", re.ASCII)
 EVENT_FILES = "events.out.tfevents."  # how the names of its files begin
 # Names of files, other directories and checkpoints; some file systems do not distinguish Best from best.
-_FIXED = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, HPARAMS_FILE, LATEST_FILE, "manifest.json", EXPORT_DIR, STAGES_DIR)
+_FIXED = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, HPARAMS_FILE, "manifest.json", EXPORT_DIR, STAGES_DIR)
 _RESERVED = re.compile(
     "|".join([*map(re.escape, _FIXED), EVENTS_NAME.pattern, CHECKPOINT_NAME.pattern]), re.ASCII | re.IGNORECASE
 )
 _EPOCH = re.compile(r"(?:^|/)[^/]*\{epoch(?::[^{}]*)?\}.*")
-
-
-def is_of_checkpoints(name: str) -> bool:
-    """Return True for the name of a checkpoint, and of the file beside them that names the newest one."""
-    return name == LATEST_FILE or CHECKPOINT_NAME.fullmatch(name) is not None
 
 
 def is_id_file(path: Path) -> bool:

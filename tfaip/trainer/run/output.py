@@ -6,7 +6,7 @@ the model, until its files are written. A checkpoint waits until the one before 
 
 `<checkpoints>/epoch_0007/` or `epoch_0007_step_000123/` is complete or missing: `state.safetensors` (arrays),
 `state.json` (everything else), `manifest.json` (size and SHA-256 of both), and in `best/` links to the best model at
-that time. `latest` names the newest one.
+that time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.model.weights import HostBuffer, load_arrays, save_arrays
 from tfaip.trainer.history import History, HistoryDict
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.names import BEST_DIR, CHECKPOINT_NAME, LATEST_FILE, is_of_checkpoints
+from tfaip.trainer.run.names import BEST_DIR, CHECKPOINT_NAME
 from tfaip.util import files
 from tfaip.util.files import commit_directory, link_tree, remove_directory, write_text
 from tfaip.util.logging import logger
@@ -51,70 +51,13 @@ STATE_FILE = "state.json"
 WEIGHTS = "weights/"  # begins the names of the arrays of the graph
 
 
-class BackgroundWriter:
-    """Context of a thread that does jobs in their order; it is started with the first one.
-
-    When a job fails, those after it are not done, since they may build on it. The error is raised by every method from
-    then on. The end of the context waits for all jobs; it raises the error unless there is another one, or this one was
-    raised before.
-    """
-
-    def __init__(self) -> None:
-        self._pool: ThreadPoolExecutor | None = None
-        self._last: Future[None] | None = None
-        self._error: BaseException | None = None
-        self._is_raised = False
-
-    def submit(self, job: Callable[[], object]) -> Future[None]:
-        """Do a job after those before it."""
-        self.check()
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="writer")
-
-        def do() -> None:
-            if self._error is None:
-                try:
-                    job()
-                except BaseException as error:  # noqa: BLE001 (it is raised in the thread that submits)
-                    self._error = error
-
-        self._last = self._pool.submit(do)
-        return self._last
-
-    def check(self) -> None:
-        """Raise the error of a job that has failed, if there is one; do not wait."""
-        if self._error is not None:
-            self._is_raised = True
-            raise self._error
-
-    def wait(self) -> None:
-        """Wait until all jobs are done."""
-        if self._last is not None:
-            self._last.result()
-        self.check()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
-        self._last = None
-        failure, is_raised = self._error, self._is_raised
-        self._error, self._is_raised = None, False
-        if failure is None or is_raised:
-            return
-        if error is None:
-            raise failure
-        log.error("%s", shorten_text(str(failure), 300))
-
-
 @dataclass
-class RunOutput(BackgroundWriter):
-    """Output of a run, and the context of its writer; each method does nothing if its output is switched off.
+class RunOutput:
+    """Output of a run, and the context of the thread that writes it; what is switched off is not written.
 
-    What the writer could not write is raised by the next method that writes or waits, and by `check`.
+    When a job of the thread fails, those after it are not done, since they may build on it. The error is raised by each
+    later method that writes or waits, and by `check`. The end of the context waits for all jobs; it raises the error
+    unless there is another one, or this one was raised before.
 
     Args:
         directory: directory of the run; None: nothing but `history_file` is written.
@@ -133,6 +76,10 @@ class RunOutput(BackgroundWriter):
     final: bool = False
     history_file: Path | None = None
     is_resumable: bool = True
+    _pool: ThreadPoolExecutor | None = field(default=None, init=False, repr=False)
+    _last: Future[None] | None = field(default=None, init=False, repr=False)
+    _error: BaseException | None = field(default=None, init=False, repr=False)
+    _is_raised: bool = field(default=False, init=False, repr=False)
     _saved: Future[None] | None = field(default=None, init=False, repr=False)
     _exported: Future[None] | None = field(default=None, init=False, repr=False)
     _identity: tuple[int, int] | None = field(default=None, init=False, repr=False)
@@ -140,7 +87,6 @@ class RunOutput(BackgroundWriter):
     _buffer: HostBuffer = field(default_factory=HostBuffer, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        super().__init__()
         if self.directory is None:
             self.store = self.models = None
         elif self.history_file is None:
@@ -149,6 +95,47 @@ class RunOutput(BackgroundWriter):
     def __enter__(self) -> Self:
         self._identity = None if self.directory is None else self.directory.identity()
         return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+        failure, is_raised = self._error, self._is_raised
+        self._last, self._error, self._is_raised = None, None, False
+        if failure is None or is_raised:
+            return
+        if error is None:
+            raise failure
+        log.error("%s", shorten_text(str(failure), 300))
+
+    def submit(self, job: Callable[[], object]) -> Future[None]:
+        """Do a job after those before it, unless one of them has failed or the directory is gone."""
+        self.check()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="writer")
+
+        def do() -> None:
+            if self._error is None:
+                try:
+                    self.require_own_directory()
+                    job()
+                except BaseException as error:  # noqa: BLE001 (it is raised in the thread that submits)
+                    self._error = error
+
+        self._last = self._pool.submit(do)
+        return self._last
+
+    def check(self) -> None:
+        """Raise the error of a job that has failed, if there is one; do not wait."""
+        if self._error is not None:
+            self._is_raised = True
+            raise self._error
+
+    def wait(self) -> None:
+        """Wait until all jobs are done."""
+        if self._last is not None:
+            self._last.result()
+        self.check()
 
     def seconds_since_checkpoint(self) -> float:
         """Return the age of the last checkpoint, or of this object if there was none."""
@@ -219,15 +206,6 @@ class RunOutput(BackgroundWriter):
         if params_copy:
             write_text(target / params_copy, (self.directory.root / params_copy).read_text(encoding="utf-8"))
 
-    def submit(self, job: Callable[[], object]) -> Future[None]:
-        """Do a job after those before it, unless the directory is gone."""
-
-        def write() -> None:
-            self.require_own_directory()
-            job()
-
-        return super().submit(write)
-
     def require_own_directory(self) -> None:
         """Raise if the directory of the run has been removed: what is written now would be no complete run."""
         if self.directory is not None and self._identity is not None and self.directory.identity() != self._identity:
@@ -274,7 +252,7 @@ class CheckpointStore:
         self._directory, self._keep, self._root = directory, keep, directory if root is None else root
 
     def saving(self, checkpoint: Checkpoint, epoch: int, step: int = 0, best: Path | None = None) -> Callable[[], Path]:
-        """Return a function that commits a checkpoint, then writes its name to `latest`, then removes old ones.
+        """Return a function that commits a checkpoint, then removes old ones.
 
         Until it is called, only the arrays must stay as they are.
         """
@@ -283,7 +261,6 @@ class CheckpointStore:
         def save() -> Path:
             with files.failures_named(self._directory):
                 path = self._commit(name, checkpoint.arrays, state, best)
-                files.write_text(self._directory / LATEST_FILE, name + "\n")
                 self._remove_old()
             return path
 
@@ -347,8 +324,7 @@ class CheckpointStore:
 
     def continue_from(self, name: str) -> None:
         """Remove checkpoints that are newer than `name`, and what a killed process did not remove itself."""
-        files.remove_temporaries(self._directory, is_of_checkpoints)
-        files.write_text(self._directory / LATEST_FILE, name + "\n")
+        files.remove_temporaries(self._directory, lambda name: CHECKPOINT_NAME.fullmatch(name) is not None)
         for newer in self.checkpoints():
             if _sort_key(newer) > _sort_key(Path(name)):
                 files.remove_directory(newer, self._root, CHECKPOINT_MARKS)
