@@ -133,7 +133,6 @@ def test_files_of_returnn() -> None:
     for data, rate, values in [
         ("learningRate=np.float64(0.5), error={'a': np.float32(1.25)}", 0.5, {"a": 1.25}),
         ("learningRate=-0.0, error={'a': np.float64(-2.5), 'b': float('-inf')}", 0.0, {"a": -2.5, "b": -math.inf}),
-        ("learning_rate=0.5, error=0.0", 0.5, {"old_format_score": 0.0}),
     ]:
         record = EpochRecord(rate, values)
         assert History.from_dict(parse_learning_rate_file(f"{{7: EpochData({data})}}"))[7] == record

@@ -212,7 +212,8 @@ class Training:
         """Take data and numbers of an epoch (from 1); the position is known when nothing of it is trained yet."""
         progress = self.state.progress
         self.schedules.set_numbers(number, self.model)
-        self.train_data = self.schedules.pipeline(number, self.train_data)
+        create = datasets.create_training_pipeline
+        self.train_data = self.schedules.pipeline(number, self.train_data, self.scenario, create)
         if progress.step == 0:
             progress.position = self.schedules.position(number, progress.position)
 
@@ -284,7 +285,7 @@ def build_training(
     devices = replace(run.devices, precision=params.device.precision)
     # Data
     datasets.check_batch_sizes(params, devices)
-    schedules = EpochSchedules(params, scenario, datasets.create_training_pipeline)
+    schedules = EpochSchedules(params)
     for changed in schedules.params_of_epochs():
         datasets.check_batch_sizes(changed, devices)
     train_data = datasets.create_training_pipeline(params, scenario)

@@ -6,7 +6,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from ctypes import c_float
 from dataclasses import dataclass, field
 from itertools import islice
@@ -54,11 +54,6 @@ def quotient(number: float, divisor: float) -> float:
     if divisor > 0 or number == 0:
         return number / (divisor or 1.0)
     return math.copysign(math.inf, number)
-
-
-def mean_difference(differences: list[float]) -> float:
-    """Return the mean of at least one number; a single inf outweighs everything, then a single -inf does."""
-    return math.inf if math.inf in differences else sum(differences) / len(differences)
 
 
 @dataclass(slots=True)
@@ -270,20 +265,6 @@ class History:
         found = (epoch for epoch in self._backwards(before) if name in self._records[epoch].values)
         return list(islice(found, min(count, len(self))))[::-1]
 
-    def error_key(self, epoch: int, names: str | Sequence[str]) -> str | None:
-        """Return the first of several names under which a value of an epoch was logged, or None.
-
-        Args:
-            names: the monitored values, see `FeedbackParams.monitored`.
-        """
-        values = self.values(epoch)
-        return next((name for name in ([names] if isinstance(names, str) else names) if name in values), None)
-
-    def error(self, epoch: int, names: str | Sequence[str]) -> tuple[str, float] | None:
-        """Return the name that `error_key` finds and its value, or None."""
-        key = self.error_key(epoch, names)
-        return None if key is None else (key, self._records[epoch].values[key])
-
     def _backwards(self, before: float) -> Iterator[int]:
         """Return the recorded epochs below `before`, the last one first."""
         return (epoch for epoch in reversed(self._records) if epoch < before)
@@ -454,9 +435,7 @@ def _literal(node: Any) -> Any:
 
 
 def _record(data: dict[str, Any]) -> dict[str, Any]:
-    errors, meta = data.get("error"), data.get("meta") or {}
-    if not isinstance(errors, dict):  # the name that RETURNN gives to the score of a file with one number per epoch
-        errors = {} if errors is None else {"old_format_score": errors}
+    errors, meta = data.get("error") or {}, data.get("meta") or {}
     # RETURNN writes further numbers of an epoch among its scores.
     others = {n: v for n, v in errors.items() if not isinstance(v, int | float) or str(n).startswith(":meta:")}
     values = {str(name): value for name, value in errors.items() if name not in others}

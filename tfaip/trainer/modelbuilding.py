@@ -136,7 +136,7 @@ def _compile(
 ) -> None:
     built = params
     for schedule in schedules_of(params):
-        if schedule.is_of_momentum:
+        if schedule.is_of_epoch and schedule.path.startswith(OPTIMIZER):
             # With one of 0 the optimizer would have no moments.
             built = with_value(built, schedule.path, max(schedule.params.points.values()))
     with below("optimizer"):

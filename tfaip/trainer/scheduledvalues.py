@@ -7,6 +7,7 @@ begins. Importing this needs no backend.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -41,7 +42,13 @@ SCHEDULES_FIELD = "schedules"
 # Parts of the tree that are read when an epoch begins.
 _OF_DATA = ("gen.", "scenario.data.pre_proc.")
 _VALIDATION = ("gen.val.", "gen.setup.val.")
+# Attributes of objects of Keras that are set then.
+_OF_OBJECTS = re.compile(r"graph\..*\.rate|optimizer\.(.*\.)?momentum")
 _DROPOUT = Limits(low=0, below=1, finite=True)
+_TARGETS = (
+    "what can: numbers of graph.*, model.*, loss_weights.*, optimizer.*, weight_noise.*, weight_penalties.*, and with "
+    "the next epoch gen.*, setup.train.* and data.pre_proc.*; see docs/schedules.md"
+)
 # In the place of a momentum of 0, for which Keras would not keep the means of the gradients up to date.
 _NO_MOMENTUM = 1e-30
 
@@ -110,24 +117,14 @@ class Schedule:
         return self.path.startswith(_OF_DATA)
 
     @property
-    def is_of_dropout(self) -> bool:
-        """True for the rate of a dropout of Keras."""
-        return self.path.startswith(GRAPH) and self.path.endswith(".rate")
-
-    @property
-    def is_of_momentum(self) -> bool:
-        """True for the momentum of an optimizer."""
-        return self.path.startswith(OPTIMIZER) and self.path.endswith(".momentum")
-
-    @property
     def is_of_model(self) -> bool:
         """True if only the model knows its target."""
         return self.path.startswith((GRAPH, MODEL, LOSS_WEIGHTS))
 
     @property
     def is_of_epoch(self) -> bool:
-        """True if it is set at the beginning of an epoch."""
-        return self.is_of_data or self.is_of_dropout or self.is_of_momentum
+        """True if it is set at the beginning of an epoch: data, the rate of a dropout of Keras, a momentum."""
+        return self.is_of_data or _OF_OBJECTS.fullmatch(self.path) is not None
 
     def refused(self, text: str) -> FieldAdvice:
         """Return the error of a target that cannot be scheduled."""
@@ -156,7 +153,8 @@ def schedules_of(params: Any) -> list[Schedule]:
                 raise FieldError("target", schedule.target, "a target that no other schedule has")
             if made.path.startswith(_VALIDATION):
                 raise FieldError("target", schedule.target, "no value of the validation data, which stay the same")
-            limits = _DROPOUT if made.is_of_dropout else _limits(params, made.path)
+            is_dropout = made.is_of_epoch and made.path.startswith(GRAPH)
+            limits = _DROPOUT if is_dropout else _limits(params, made.path)
             for epochs, value in schedule.points.items():
                 if made.is_of_epoch and epochs % 1:
                     expected = f"whole epochs, since {made.name} is set at the beginning of an epoch"
@@ -226,43 +224,13 @@ def _type_of(params: Any, schedule: Schedule) -> type[int] | type[float]:
     try:
         value, node = get_path(params, schedule.path), get_path(params, parent)
     except UsageError as error:
-        raise schedule.refused(f": {error}") from error
+        raise schedule.refused(f" ({_TARGETS}): {error}") from error
     cls: Any = type(node)
     declared: Any = field_types(cls).get(name) if is_node(node) else type(value)
     for kind in (float, int):
         if kind in (declared, *get_args(declared)):
             return kind
-    raise schedule.refused(f": it is no number, but {shorten(value)}")
-
-
-class EpochValues:
-    """Values of schedules at the beginning of each epoch."""
-
-    def __init__(self, params: Any) -> None:
-        self.params = params
-        self.schedules = [schedule for schedule in schedules_of(params) if schedule.is_of_epoch]
-        of_data = [schedule for schedule in self.schedules if schedule.is_of_data]
-        self._whole = {schedule.path for schedule in of_data if _type_of(params, schedule) is int}
-
-    def values(self, epoch: int) -> dict[str, float]:
-        """Return all values of an epoch (from 1) by path, whole numbers of the data rounded."""
-        values = {schedule.path: schedule.params.value(epoch - 1) for schedule in self.schedules}
-        return {path: int(value + 0.5) if path in self._whole else value for path, value in values.items()}
-
-    def of_data(self, epoch: int) -> dict[str, float]:
-        """Return the values of the data in an epoch (from 1) by path."""
-        return {path: value for path, value in self.values(epoch).items() if path.startswith(_OF_DATA)}
-
-    def params_of(self, epoch: int) -> Any:
-        """Return a copy of the trainer params with the values of the data in an epoch; the rest is shared.
-
-        Raises:
-            FieldError: if a value is not allowed; its path begins at the trainer params.
-        """
-        params = self.params
-        for path, value in self.of_data(epoch).items():
-            params = with_value(params, path, value)
-        return params
+    raise schedule.refused(f" ({_TARGETS}): it is no number, but {shorten(value)}")
 
 
 def with_value(owner: Any, path: str, value: Any) -> Any:
@@ -326,7 +294,8 @@ class StepSchedules:
             if schedule.path not in known:
                 names = ", ".join(sorted(map(shown_name, known)))
                 log.info("values that can be scheduled: %s", names)  # in full: a command shortens its errors
-                made = " (the layer must be made with a rate above 0)" if schedule.is_of_dropout else ""
+                is_dropout = schedule.is_of_epoch and schedule.path.startswith(GRAPH)
+                made = " (the layer must be made with a rate above 0)" if is_dropout else ""
                 of_data = "with the next epoch numbers of gen.*, setup.train.* and data.pre_proc.*"
                 raise schedule.refused(f"{made}; what can: {names}; {of_data}")
         self._targets = [known[schedule.path] for schedule in self._schedules]
@@ -362,28 +331,40 @@ class EpochSchedules:
     are a function of the seed, the pass and the values. Another rate or momentum compiles the step again.
 
     Args:
-        scenario: creates the pipelines.
-        create_pipeline: called with trainer params, scenario and data.
+        params: the trainer params.
     """
 
-    def __init__(self, params: Any, scenario: Any, create_pipeline: Callable[[Any, Any, Any], DataPipeline]) -> None:
-        self._values = EpochValues(params)
-        self._scenario = scenario
-        self._create_pipeline = create_pipeline
+    def __init__(self, params: Any) -> None:
+        self._params = params
+        self._schedules = [schedule for schedule in schedules_of(params) if schedule.is_of_epoch]
+        of_data = [schedule for schedule in self._schedules if schedule.is_of_data]
+        self._whole = {schedule.path for schedule in of_data if _type_of(params, schedule) is int}
         self._data: dict[str, float] = {}
         self._objects: Mapping[str, list[Any]] | None = None
         self._opened = ExitStack()
         self._changed = ExitStack()
 
-    def params_of_epochs(self) -> Iterator[Any]:
-        """Yield the trainer params of each epoch up to the last point.
+    def values(self, epoch: int) -> dict[str, float]:
+        """Return all values of an epoch (from 1) by path, whole numbers of the data rounded."""
+        values = {schedule.path: schedule.params.value(epoch - 1) for schedule in self._schedules}
+        return {path: int(value + 0.5) if path in self._whole else value for path, value in values.items()}
+
+    def params_of(self, epoch: int) -> Any:
+        """Return a copy of the trainer params with the values of the data in an epoch; the rest is shared.
 
         Raises:
             FieldError: if a value is not allowed; its path begins at the trainer params.
         """
-        last = max((max(schedule.params.points) for schedule in self._values.schedules), default=-1.0)
-        for epoch in range(1, int(min(last + 1, self._values.params.epochs)) + 1):
-            yield self._values.params_of(epoch)
+        params = self._params
+        for path, value in self._of_data(epoch).items():
+            params = with_value(params, path, value)
+        return params
+
+    def params_of_epochs(self) -> Iterator[Any]:
+        """Yield the trainer params of each epoch up to the last point, see `params_of`."""
+        last = max((max(schedule.params.points) for schedule in self._schedules), default=-1.0)
+        for epoch in range(1, int(min(last + 1, self._params.epochs)) + 1):
+            yield self.params_of(epoch)
 
     def close(self) -> None:
         """End the workers of the pipeline, and set rates back."""
@@ -394,11 +375,10 @@ class EpochSchedules:
         """Set the dropout rates and each momentum of an epoch (from 1)."""
         if self._objects is None:
             self._objects = objects_of_epochs(model)
-        values = self._values.values(epoch)
-        for schedule in self._values.schedules:
-            name = schedule.path.rpartition(".")[2]
-            value = values[schedule.path] or (_NO_MOMENTUM if name == "momentum" else 0.0)
-            for owner in () if schedule.is_of_data else self._objects[schedule.path]:
+        for path, number in self.values(epoch).items():
+            name = path.rpartition(".")[2]
+            value = number or (_NO_MOMENTUM if name == "momentum" else 0.0)
+            for owner in () if path.startswith(_OF_DATA) else self._objects[path]:
                 before = getattr(owner, name)
                 if value != before:
                     self._changed.callback(setattr, owner, name, before)
@@ -406,28 +386,28 @@ class EpochSchedules:
                     setattr(owner, name, value)
                     model.forget_compiled_steps()
 
-    def pipeline(self, epoch: int, current: DataPipeline) -> DataPipeline:
+    def pipeline(
+        self, epoch: int, current: DataPipeline, scenario: Any, create: Callable[[Any, Any, Any], DataPipeline]
+    ) -> DataPipeline:
         """Return the pipeline of an epoch, opened.
 
         Args:
             current: the pipeline of the epoch before, or of the params.
+            create: creates one of trainer params, scenario and data.
         """
-        values = self._values.of_data(epoch)
+        values = self._of_data(epoch)
         if values == self._data:  # also if nothing is scheduled
             return current
         self._data = values
         self._opened.close()
-        changed = self._values.params_of(epoch)
-        data = self._scenario.data
-        if changed.scenario is not self._values.params.scenario:
+        changed, data = self.params_of(epoch), scenario.data
+        if changed.scenario is not self._params.scenario:
             data = data.with_params(changed.scenario.data)
-        pipeline = self._create_pipeline(changed, self._scenario, data)
-        self._opened.enter_context(pipeline)
-        return pipeline
+        return self._opened.enter_context(create(changed, scenario, data))
 
     def position(self, epoch: int, position: Position) -> Position:
         """Return where an epoch (from 1) begins that follows this position."""
-        if epoch == 1 or self._values.of_data(epoch) == self._values.of_data(epoch - 1):
+        if epoch == 1 or self._of_data(epoch) == self._of_data(epoch - 1):
             return position
         started = position.consumed > 0 or position.emitted > 0
         number = position.pass_index + 1 if started else position.pass_index
@@ -435,8 +415,10 @@ class EpochSchedules:
 
     def logged(self, epoch: int) -> Logs:
         """Return the values of an epoch by logged name."""
-        values = self._values.values(epoch)
-        return {f"{SCHEDULED_PREFIX}{shown_name(path)}": float(value) for path, value in values.items()}
+        return {f"{SCHEDULED_PREFIX}{shown_name(path)}": float(value) for path, value in self.values(epoch).items()}
+
+    def _of_data(self, epoch: int) -> dict[str, float]:
+        return {path: value for path, value in self.values(epoch).items() if path.startswith(_OF_DATA)}
 
 
 def objects_of_epochs(model: TrainingModel) -> dict[str, list[Any]]:

@@ -36,7 +36,7 @@ from tfaip.trainer.params import Params
 from tfaip.trainer.run.directory import StageDirectories
 from tfaip.trainer.run.names import STAGES_DIR
 from tfaip.trainer.run.output import Checkpoint
-from tfaip.trainer.scheduledvalues import EpochValues
+from tfaip.trainer.scheduledvalues import EpochSchedules
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN
 from tfaip.trainer.stages.program import (
@@ -528,8 +528,8 @@ def next_position(before: Params, after: Params, progress: TrainingProgress, fir
     has its own order and random numbers.
     """
     position = progress.position
-    old = EpochValues(before).params_of(max(progress.epoch, 1))
-    new = EpochValues(after).params_of(first_epoch)
+    old = EpochSchedules(before).params_of(max(progress.epoch, 1))
+    new = EpochSchedules(after).params_of(first_epoch)
     differs = diff(old.gen.train_gen(), new.gen.train_gen()) or diff(old.scenario.data, new.scenario.data)
     changes = diff(old.gen.setup.train, new.gen.setup.train)
     if not differs and all(begins(change.path, _BATCHING.split()) for change in changes):

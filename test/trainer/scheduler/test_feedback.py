@@ -130,15 +130,6 @@ def test_unknown_monitors_are_told_with_what_there_is() -> None:
         params.check_lav(["lav_l0_wer"])
 
 
-def test_a_value_that_only_lav_has_may_be_named_as_one_of_the_validation() -> None:
-    best, logged = BestModel("min", "val_loss"), ["loss", "val_loss"]
-    params = rel(monitor=["val_cer", "val_loss", "lav_l1_cer"])
-    params.check_run(best, logged, logs_lav=True)
-    assert params.monitored() == ["lav_l0_cer", "val_loss", "lav_l1_cer"]
-    params.check_run(best, [*logged, "val_cer"], logs_lav=True)
-    assert params.monitored() == ["val_cer", "val_loss", "lav_l1_cer"]
-
-
 @pytest.mark.parametrize(
     ("params", "expected"),
     [

@@ -12,7 +12,7 @@ from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.errors import UsageError
 from tfaip.scripts import preview_schedule
 from tfaip.trainer.optimizer import OptimizerGroupParams, SGDOptimizer
-from tfaip.trainer.scheduledvalues import ScheduleParams, schedules_of, schedules_without
+from tfaip.trainer.scheduledvalues import _TARGETS, ScheduleParams, schedules_of, schedules_without
 from tfaip.trainer.scheduler.rules import Interpolation
 
 
@@ -33,16 +33,16 @@ GROUPED = SGDOptimizer(groups=[OptimizerGroupParams("line/kernel", optimizer=SGD
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("optimizer.epsilon", ": optimizer (SGDOptimizer) has no 'epsilon'"),
+        ("optimizer.epsilon", f" ({_TARGETS}): optimizer (SGDOptimizer) has no 'epsilon'"),
         ("optimizer.gradient_noise.gamma", "; what can: graph.sharpness, loss_weights"),
         ("optimizer.groups.0.optimizer.clip_norm", "; what can: graph.sharpness, loss_weights"),
         ("graph.drop.dropout", "; what can: graph.sharpness, loss_weights"),
         ("graph.drop.rate", " (the layer must be made with a rate above 0); what can: graph.sharpness, loss_weights"),
         (
             "setup.train.max_element_lenght",
-            ": gen.setup.train (DataPipelineParams) has no 'max_element_lenght'",
+            f" ({_TARGETS}): gen.setup.train (DataPipelineParams) has no 'max_element_lenght'",
         ),
-        ("", ": it is no number, but LiveScenario.TrainerParams("),
+        ("", f" ({_TARGETS}): it is no number, but LiveScenario.TrainerParams("),
     ],
 )
 def test_a_target_that_cannot_be_is_refused_with_those_that_can(target: str, message: str, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_target_that_cannot_be_is_refused_with_those_that_can(target: str, mes
     with pytest.raises(UsageError) as caught:
         train(params, scenario=LiveScenario)
     assert str(caught.value).startswith(f"--schedules.0.target {target!r} cannot be scheduled{message}")
-    if "what can" in message:
+    if "what can: graph.sharpness" in message:
         assert "model.offset, optimizer.clip_global_norm, optimizer.clip_norm" in str(caught.value)
         assert "optimizer.groups.0.lr_factor, optimizer.groups.0.optimizer.momentum" in str(caught.value)
     assert not (tmp_path / "run").exists()

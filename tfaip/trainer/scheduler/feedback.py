@@ -14,8 +14,8 @@ from tfaip.params import option
 from tfaip.params.fields import FieldError
 from tfaip.params.types import FunctionName, expected_function, load_function
 from tfaip.trainer.best import BestModel
-from tfaip.trainer.history import History, absolute_difference, mean_difference, quotient, relative_difference
-from tfaip.trainer.run.names import LAV_NAME, measured_name
+from tfaip.trainer.history import History, absolute_difference, quotient, relative_difference
+from tfaip.trainer.run.names import LAV_NAME
 from tfaip.trainer.scheduler.rules import LearningRateParams
 from tfaip.util.text import shorten_text
 
@@ -78,9 +78,6 @@ class FeedbackParams(LearningRateParams):
     )
     best_monitor: str | None = option(None, "Monitor of the best model, set by the trainer", mode="ignore")
     best_mode: str | None = option(None, "Mode of best_monitor: min or max", mode="ignore")
-    lav_names: dict[str, str] = option(
-        {}, "Names of the monitored values in the log, set by the trainer", mode="ignore"
-    )
 
     @abstractmethod
     def decide(self, epoch: int, name: str, history: History) -> Decision:
@@ -88,7 +85,8 @@ class FeedbackParams(LearningRateParams):
 
         Args:
             epoch: epoch whose rate is decided.
-            name: name of the monitored value, of which there is at least one.
+            name: name of the monitored value, of which there are at least two, the last one in an epoch since the
+                last decision.
             history: the records of earlier epochs.
         """
         raise NotImplementedError
@@ -106,8 +104,7 @@ class FeedbackParams(LearningRateParams):
         """Return the names of the monitored values; the first one that was logged is used."""
         if self.monitor is None:
             return [] if self.best_monitor is None else [self.best_monitor]
-        names = [self.monitor] if isinstance(self.monitor, str) else self.monitor
-        return [self.lav_names.get(name, name) for name in names]
+        return [self.monitor] if isinstance(self.monitor, str) else self.monitor
 
     def uses_lr(self, epoch: int) -> bool:
         return epoch == 1 and 1 not in self.listed()
@@ -115,7 +112,7 @@ class FeedbackParams(LearningRateParams):
     def decision(self, epoch: int, history: History) -> Decision:
         """Return the change at the beginning of an epoch, a pure function of the records of earlier ones."""
         name = None if epoch in self.listed() else self.followed(epoch, history)
-        if name is None or self._is_held(epoch, history):
+        if name is None or self._is_held(epoch, history) or not self._has_news(epoch, name, history):
             return Decision.HOLD
         return self.decide(epoch, name, history)
 
@@ -140,8 +137,6 @@ class FeedbackParams(LearningRateParams):
                 load_function(getattr(self, name), name)
         if best is not None:
             self.best_monitor, self.best_mode = best.monitor, best.mode
-        self.lav_names = {}
-        self.lav_names = {name: measured_name(name, logged, logs_lav) for name in self.monitored()}
         if not any(name in logged or (logs_lav and LAV_NAME.match(name)) for name in self.monitored()):
             self._raise_unknown(logged, logs_lav)
 
@@ -161,10 +156,14 @@ class FeedbackParams(LearningRateParams):
         """Return how much worse epoch `new` is than epoch `old`; both have a score."""
         return absolute_difference(history[old].values[name], history[new].values[name], self._mode_of(name))
 
-    def has_news(self, epoch: int, name: str, history: History, within: int = 1) -> bool:
-        """Return True if one of the last `within` recorded epochs before `epoch` was evaluated."""
-        last = history.last_epoch(before=epoch) or 0
-        return history.last_evaluated(name, 1, epoch)[0] > last - within
+    def decides_every(self) -> int:
+        """Return the number of epochs from one decision to the next."""
+        return 1
+
+    def _has_news(self, epoch: int, name: str, history: History) -> bool:
+        """Return True if two scores can be compared, of which one is later than the last decision."""
+        evaluated, last = history.last_evaluated(name, 2, epoch), history.last_epoch(before=epoch) or 0
+        return len(evaluated) == 2 and evaluated[-1] > last - self.decides_every()
 
     def rate_in(self, epoch: int, history: History) -> float:
         """Return the rate that a recorded epoch had."""
@@ -203,10 +202,7 @@ class NewbobAbsParams(FeedbackParams):
     """rate * decay if s(b) - s(a) > threshold, else rate * growth; s(a), s(b): the two last scores."""
 
     def decide(self, epoch: int, name: str, history: History) -> Decision:
-        last = history.last_evaluated(name, 2, epoch)
-        if len(last) < 2 or not self.has_news(epoch, name, history):
-            return Decision.HOLD
-        difference = self.difference(name, history, *last)
+        difference = self.difference(name, history, *history.last_evaluated(name, 2, epoch))
         return Decision.DECAY if difference > self.threshold else Decision.GROW
 
 
@@ -250,16 +246,19 @@ class NewbobMultiEpochParams(RelativeFeedbackParams):
             raise FieldError("grow_threshold", self.grow_threshold, expected, others=["threshold"])
 
     def decide(self, epoch: int, name: str, history: History) -> Decision:
-        interval = self.window_epochs if self.update_every_n_epochs is None else self.update_every_n_epochs
+        interval = self.decides_every()
         if interval > 1 and epoch % interval != 1:
             return Decision.HOLD
         last = history.last_evaluated(name, self.window_epochs + 1, epoch)
-        if len(last) < 2 or not self.has_news(epoch, name, history, within=interval):
-            return Decision.HOLD
-        mean = mean_difference([self.difference(name, history, old, new) for old, new in pairwise(last)])
+        differences = [self.difference(name, history, old, new) for old, new in pairwise(last)]
+        # A single inf outweighs everything, then a single -inf does.
+        mean = math.inf if math.inf in differences else sum(differences) / len(differences)
         if mean > self.threshold:
             return Decision.DECAY
         return Decision.GROW if mean < self._grow_threshold() else Decision.HOLD
+
+    def decides_every(self) -> int:
+        return self.window_epochs if self.update_every_n_epochs is None else self.update_every_n_epochs
 
     def _grow_threshold(self) -> float:
         return self.threshold if self.grow_threshold is None else self.grow_threshold
@@ -272,8 +271,6 @@ class ReduceOnPlateauParams(RelativeFeedbackParams):
 
     def decide(self, epoch: int, name: str, history: History) -> Decision:
         epochs = list(history.scores(name, before=epoch))
-        if len(epochs) < 2 or not self.has_news(epoch, name, history):
-            return Decision.HOLD
         best, waited = epochs[0], 0
         for old, new in pairwise(epochs):
             if self.rate_in(new, history) != self.rate_in(old, history):

@@ -495,20 +495,13 @@ class WarmupParams(LearningRateParams):
         rule_x = xp.maximum(x - begin, 0.0)
         if self.final_epochs:
             rule_x = xp.minimum(rule_x, float(self.rule_epochs()))
-        return self._warmup_value(x, xp) * super().value(rule_x, xp)
+        # Without warm-up both points are one, with the value 1.
+        points = {0.0: 1.0 / self.warmup_factor, float(self.warmup_epochs): 1.0}
+        return interpolate(points, Interpolation(self.warmup), x, xp) * super().value(rule_x, xp)
 
     def rule_epochs(self) -> int:
         others = self.warmup_epochs + self.constant_epochs + self.final_epochs
         return max(super().rule_epochs() - others, 0)
-
-    def _warmup_value(self, x: Tensor, xp: Any) -> Tensor:
-        if self.warmup_epochs == 0:
-            return 1.0
-        share = xp.minimum(x / self.warmup_epochs, 1.0)
-        if self.warmup is Warmup.EXPONENTIAL:
-            return xp.power(self.warmup_factor, share - 1.0)
-        first = 1.0 / self.warmup_factor
-        return first + (1.0 - first) * share
 
 
 class WarmupConstantParams(WarmupParams, FlatParams):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfaip.trainer.history import EpochRecord, History
-from tfaip.trainer.scheduledvalues import EpochValues, schedules_of
+from tfaip.trainer.scheduledvalues import EpochSchedules, schedules_of
 from tfaip.trainer.scheduler import LearningRateParams
 from tfaip.trainer.stages.program import PlannedStage
 
@@ -55,7 +55,7 @@ def preview_rates(
         if params.train_accum_steps != accum:
             # Updates are numbered through; a rest of batches without an update is forgotten.
             before, accum = before // accum * params.train_accum_steps, params.train_accum_steps
-        rule, schedules, of_epochs = params.learning_rate, schedules_of(params), EpochValues(params)
+        rule, schedules, of_epochs = params.learning_rate, schedules_of(params), EpochSchedules(params)
         schedule = ScheduledRate(rule, accum, network)
         schedule.build()
         for epoch in range(stage.first_epoch, stage.last_epoch + 1):
