@@ -23,7 +23,6 @@ from tfaip.trainer.scheduler import (
     NewbobRelParams,
     PiecewiseParams,
     PolynomialDecayParams,
-    Warmup,
     WarmupConstantParams,
     WarmupCosineDecayParams,
     WarmupExponentialDecayParams,
@@ -68,7 +67,7 @@ RATES: dict[str, tuple[LearningRateParams, list[float]]] = {
     "inverse square root": (InverseSqrtDecayParams(lr=6.0), [6 / math.sqrt(epoch) for epoch in range(1, 31)]),
     "linear warm-up": (WarmupConstantParams(lr=1.0, final_epochs=7), WARM + [1.0] * 20),
     "exponential warm-up": (
-        WarmupConstantParams(lr=1.0, warmup=Warmup.EXPONENTIAL),
+        WarmupConstantParams(lr=1.0, warmup=Interpolation.EXPONENTIAL),
         [0.1 * power for power in TENTHS] + [1.0] * 20,
     ),
     "warm-up and exponential": (

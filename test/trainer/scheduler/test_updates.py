@@ -26,7 +26,6 @@ from tfaip.trainer.scheduler import (
     PiecewiseParams,
     PolynomialDecayParams,
     UpdateTime,
-    Warmup,
     WarmupConstantParams,
     WarmupCosineDecayParams,
     WarmupExponentialDecayParams,
@@ -40,7 +39,7 @@ ALL = [
     WarmupConstantParams(0.5, warmup_epochs=2, **CONTINUOUS),
     WarmupExponentialDecayParams(0.5, warmup_epochs=1, learning_circle=1, decay=0.5, final_epochs=1, **CONTINUOUS),
     WarmupCosineDecayParams(
-        0.5, warmup_epochs=1, warmup=Warmup.EXPONENTIAL, constant_epochs=1, final_epochs=1, **CONTINUOUS
+        0.5, warmup_epochs=1, warmup=Interpolation.EXPONENTIAL, constant_epochs=1, final_epochs=1, **CONTINUOUS
     ),
     InverseSqrtDecayParams(0.5, timescale_epochs=2.0, **CONTINUOUS),
     PolynomialDecayParams(0.5, power=1.5, offset_epochs=1, **CONTINUOUS),

@@ -12,11 +12,11 @@ from keras import ops
 from tfaip.backend.active import backend
 from tfaip.backend.keras_private import OpenOptimizer
 from tfaip.backend.kerastools import value_of
+from tfaip.layers.weightnoise import add_noise
 from tfaip.model.losses import batch_samples
 from tfaip.trainer.optimizer.optimizers import OptimizerGroupParams, OptimizerParams
 from tfaip.trainer.optimizer.update import (
     AverageRate,
-    GradientNoise,
     LossScale,
     NonFiniteUpdates,
     WeightAverages,
@@ -181,12 +181,11 @@ class TrainingOptimizer(SlotOptimizer):
         self._uncounted = self.add_variable((), dtype="int", name="updates_before_moments")
         self._nonfinite = NonFiniteUpdates(params.skip_nonfinite, self.add_variable)
         self._loss_scale = LossScale(self.add_variable) if scales_loss else None
-        noise = params.gradient_noise
-        stddev = self._number("gradient_noise.stddev", noise.stddev)
+        stddev = self._number("gradient_noise.stddev", params.gradient_noise.stddev)
         has_noise = isinstance(stddev, keras.Variable) or stddev > 0
-        self._noise = GradientNoise(stddev, noise.gamma, seed) if has_noise else None
+        self._noise = (stddev, keras.random.SeedGenerator(seed)) if has_noise else None
         if self._noise is not None:
-            self.track(self._noise.generator.state)
+            self.track(self._noise[1].state)
         clips = ("clip_value", "clip_norm", "clip_global_norm")
         self._clips = {name.removeprefix("clip_"): self._number(name, getattr(params, name)) for name in clips}
         trained = {id(weight) for weight in trainable}
@@ -415,7 +414,9 @@ class TrainingOptimizer(SlotOptimizer):
     def _update(self, gradients: list[Tensor], weights: list[Any]) -> None:
         """Update with the mean gradients of the whole update, unless all updates are stopped."""
         if self._noise is not None:
-            gradients = self._noise.add(gradients, self.update_number)
+            stddev, generator = self._noise
+            annealing = ops.power(1.0 + ops.cast(self.update_number, "float32"), self._params.gradient_noise.gamma)
+            gradients = add_noise(gradients, stddev / annealing, generator)
 
         # The norms are computed in a branch, which waits for all gradients: between the operations of
         # the backward pass they would delay these (by 5 % of a convolutional step on a CPU), and with
@@ -441,11 +442,10 @@ class TrainingOptimizer(SlotOptimizer):
 
     def _skip(self) -> None:
         self._uncounted.assign(self._uncounted + 1)
-        if self._loss_scale is None:
-            self._nonfinite.count(self.batch_counter.value)
-        else:
-            # The scale may be the cause of an overflow: skipped updates count only at its minimum.
-            self._nonfinite.count(self.batch_counter.value, self._loss_scale.is_lowest())
+        # The scale may be the cause of an overflow: skipped updates count only at its minimum.
+        counts = True if self._loss_scale is None else self._loss_scale.is_lowest()
+        self._nonfinite.count(self.batch_counter.value, counts)
+        if self._loss_scale is not None:
             self._loss_scale.shrink()
 
 

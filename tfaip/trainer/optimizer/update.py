@@ -1,6 +1,6 @@
-"""What an update does besides the rules of Keras: noise, clips, loss scale, skips, averages; and AdaBelief.
+"""What an update does besides the rules of Keras: clips, loss scale, skips, averages; and AdaBelief.
 
-Noise and clips act on the gradient of the whole update: the mean over its batches, summed over the devices.
+Clips act on the gradient of the whole update: the mean over its batches, summed over the devices.
 Keras' clip arguments act per replica under `MirroredStrategy`, and only one of them may be set.
 
 Keras' `LossScaleOptimizer` wraps the optimizer and so hides averages, named variables and skipped updates. Its
@@ -19,24 +19,10 @@ import keras
 from keras import ops
 
 from tfaip.backend.kerastools import value_of
-from tfaip.layers.weightnoise import add_noise
 from tfaip.util.typing import Tensor
 
 # A number of the params, or the variable of a schedule in its place.
 Number: TypeAlias = "float | keras.Variable"
-
-
-class GradientNoise:
-    """Noise normal(0, stddev / (1 + update)^gamma) on each gradient element (Neelakantan et al., 2015)."""
-
-    def __init__(self, stddev: Number, gamma: float, seed: int) -> None:
-        self._stddev, self._gamma = stddev, gamma
-        self.generator = keras.random.SeedGenerator(seed)
-
-    def add(self, gradients: list[Tensor], update: Tensor) -> list[Tensor]:
-        """Return the gradients with the noise of an update, counted from 0."""
-        deviation = self._stddev / ops.power(1.0 + ops.cast(update, "float32"), self._gamma)
-        return add_noise(gradients, deviation, self.generator)
 
 
 def clip(
@@ -138,7 +124,7 @@ class NonFiniteUpdates:
         """Return a boolean scalar: True if the latch is set."""
         return ops.greater(self._in_a_row.value, self._tolerated)
 
-    def count(self, batch: Tensor, counts: Tensor | bool = True) -> None:
+    def count(self, batch: Tensor, counts: Tensor | bool) -> None:
         """Count a skipped update by the number of its last batch, unless `counts` is False: its cause is harmless."""
         in_a_row, first = self._in_a_row.value, self._first.value
         begins = ops.logical_and(counts, ops.equal(in_a_row, 0))

@@ -467,13 +467,6 @@ class PolynomialDecayParams(LearningRateParams):
         return self.alpha + (1.0 - self.alpha) * left
 
 
-class Warmup(StrEnum):
-    """Growth of the rate."""
-
-    LINEAR = "linear"
-    EXPONENTIAL = "exponential"
-
-
 class WarmupParams(LearningRateParams):
     """First base class of a schedule with warm-up; the second base class is the rule after it.
 
@@ -483,7 +476,7 @@ class WarmupParams(LearningRateParams):
 
     warmup_epochs: int = option(10, "Number of epochs until the rate is lr (0: no warm-up)", low=0)
     warmup_factor: float = option(10.0, "Quotient of lr and the first rate, at least 1", low=1)
-    warmup: Warmup = option(Warmup.LINEAR, "Growth of the rate")
+    warmup: Interpolation = option(Interpolation.LINEAR, "Growth of the rate")
     constant_epochs: int = option(0, "Number of epochs with rate lr between warm-up and decay", low=0)
     final_epochs: int = option(
         0, "Number of epochs at the end of the training in which the rate no longer decays", low=0
@@ -497,7 +490,7 @@ class WarmupParams(LearningRateParams):
             rule_x = xp.minimum(rule_x, float(self.rule_epochs()))
         # Without warm-up both points are one, with the value 1.
         points = {0.0: 1.0 / self.warmup_factor, float(self.warmup_epochs): 1.0}
-        return interpolate(points, Interpolation(self.warmup), x, xp) * super().value(rule_x, xp)
+        return interpolate(points, self.warmup, x, xp) * super().value(rule_x, xp)
 
     def rule_epochs(self) -> int:
         others = self.warmup_epochs + self.constant_epochs + self.final_epochs
