@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option
 from tfaip.params.fields import FieldError
-from tfaip.params.names import listed, nearest
+from tfaip.params.names import listed
 from tfaip.trainer.history import History
 from tfaip.trainer.run.names import LAV_NAME, VALIDATION_PREFIX
 from tfaip.util.text import number_text
@@ -58,14 +58,12 @@ class BestModel:
         """Raise unless the monitored value is logged.
 
         Raises:
-            UsageError: if it is not; the message names near ones first.
+            UsageError: if it is not.
         """
         if self.monitor not in logged:
-            near = " or ".join(nearest(self.monitor, logged))
-            hint = f"did you mean {near}? Logged values" if near else "logged values"
             raise UsageError(
                 f"the best model follows {self.monitor!r} (_best_logging_settings of the model, or best of the "
-                f"scenario), which is not logged; {hint}: {listed(logged)}"
+                f"scenario), which is not logged; logged values: {listed(logged)}"
             )
 
     @property

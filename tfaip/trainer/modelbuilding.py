@@ -38,6 +38,11 @@ from tfaip.util.text import number_text, shorten
 _own_flags: WeakKeyDictionary[keras.layers.Layer, list[tuple[keras.layers.Layer, bool]]] = WeakKeyDictionary()
 
 _FROZEN = "no_train_scope"
+# Params that a model is built and compiled with, as they are.
+_BUILT_IN = """
+    optimizer no_train_scope train_accum_steps weight_noise weight_penalties
+    force_eager debug_nonfinite jit_compile steps_per_execution
+"""
 
 log = logger(__name__)
 
@@ -201,22 +206,16 @@ def built_from(
     A model that was built from equal facts can train with other params too.
     """
     rate, own = params.learning_rate, scenario.params
-    is_eager, is_automatic = params.force_eager or params.debug_nonfinite, params.steps_per_execution is None
-    strength = own.input_gradient_regularization_lambda
     return {
+        **{name: encode(getattr(params, name)) for name in _BUILT_IN.split()},
         "losses": sorted({*weighted_losses, *params.loss_weights}),
-        "optimizer": encode(params.optimizer),
-        "no_train_scope": params.no_train_scope,
-        "train_accum_steps": params.train_accum_steps,
         "averages": AverageRate.of(params.calc_ema, epoch_steps / params.train_accum_steps),
         # All other rates are values of a variable.
         "learning_rate": encode(rate) if rate.is_continuous() or rate.modulation is not None else None,
         "precision": devices.precision,
-        "execution": [is_eager, params.jit_compile, is_automatic, _steps_per_execution(params, devices)],
-        "input_gradients": [own.use_input_gradient_regularization, own.input_gradient_regularization_h, strength],
+        "input_gradients": [own.use_input_gradient_regularization, own.input_gradient_regularization_h],
+        "their_weight": own.input_gradient_regularization_lambda,
         "schedules": encode([schedule.params for schedule in schedules_of(params) if not schedule.is_of_data]),
-        "weight_noise": encode(params.weight_noise),
-        "weight_penalties": encode(params.weight_penalties),
     }
 
 
