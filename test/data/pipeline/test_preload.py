@@ -128,10 +128,6 @@ def test_a_generator_keeps_its_abilities() -> None:
     iterable = make_pipeline(source, [Add()], limit=100).as_preloaded()
     assert not iterable.generator.has_random_access()
     assert iterable.epoch_size() == 7  # now it is known
-    # The constructor of a generator may leave out the one of the base class, which sets its mode.
-    plain = make_pipeline(rows(3))
-    del plain.generator.mode
-    assert plain.as_preloaded().generator.mode is plain.mode
     # Arrays stay arrays unless a processor ran.
     for processors, is_same in [([], True), ([NoiseParams()], True), ([Add()], False)]:
         pipeline = make_pipeline(RowsParams(), processors)

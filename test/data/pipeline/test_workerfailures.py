@@ -59,9 +59,8 @@ WHERE = r"while it processed samples 8 to 11 of pass 0 \(in the data: 8, 9, 10, 
             rf"cannot send what processors put into samples .*{WHERE}: .*pickle",
         ),
         (OnlyHereParams(home=os.getpid()), None, {}, "could not start: RuntimeError: no licence"),
-        (OnlyHereParams(home=os.getpid(), error="SystemExit"), None, {}, "could not start: SystemExit: no licence"),
     ],
-    ids=["kill", "exit", "stop", "not sent", "no start", "exit at start"],
+    ids=["kill", "exit", "stop", "not sent", "no start"],
 )
 def test_a_worker_that_fails_is_reported_with_what_it_did(
     processor: Any, source: Any, params: dict[str, Any], message: str
