@@ -12,7 +12,6 @@ from test.data.support import IterableRowsParams, NoiseParams, RowData, epoch, m
 from tfaip import Data, Generator, PipelineMode, Processor, Sample, Spec, shared
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataPipelineParams
-from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.data.specs import TensorSpec
 
@@ -122,17 +121,11 @@ class Several(Processor, modes=["training", PipelineMode.EVALUATION]):
     pass
 
 
-class PairOfModes(DataProcessorParams, cls="test.data.support:Noise", modes=PipelineMode.PREDICTION):
-    pass
-
-
 def test_modes_of_a_class() -> None:
     assert Plain().modes == {PipelineMode.TRAINING}
     assert Several().modes == {PipelineMode.TRAINING, PipelineMode.EVALUATION}
-    assert PairOfModes().modes == {PipelineMode.PREDICTION}
     assert Plain(modes=set()).modes == set()
     assert ShortNoise().modes == set(PipelineMode)
-    assert Plain.__dataclass_fields__["modes"].metadata["help"] == "Modes in which the processor runs"
     Plain().modes.clear()
     assert Plain().modes == {PipelineMode.TRAINING}
 
