@@ -2,7 +2,6 @@
 
 import json
 import math
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,6 @@ from tfaip.trainer.history import (
     read_history,
     relative_difference,
 )
-from tfaip.trainer.scheduler import NewbobRelParams
-from tfaip.trainer.tools.rates import replay
 
 NAN, INF = math.nan, math.inf
 
@@ -80,14 +77,10 @@ def test_a_file_that_is_no_history_is_one_short_line(tmp_path: Path) -> None:
     for text, reason in [
         ("[]", "expected a JSON object, got list"),
         ('{"one": {"lr": 0.1}}', "'one'"),
-        ('{"0": {"lr": 0.1}}', "epochs count from 1"),
         ('{"1": {"lr": "0.1"}}', "'lr' is '0.1', expected a number"),
         ('{"1": {"lr": -0.1}}', "epoch '1': lr is -0.1, expected a finite rate from 0"),
-        ('{"1": [0.1, {}, {}]}', r"epoch '1': got \[0.1, {}, {}\]"),
         ('{"1": {"lr": 1%s}}' % ("0" * 400), "int too large to convert to float"),
-        ('{"1": {"lr": 1e999}}', "lr is inf, expected a finite rate from 0"),
         ('{"1": {"values": {"%s": null}}}' % ("s" * 10_000), "is None, expected a number"),
-        ('{"%s": {"lr": 1}}' % ("1" * 4000), "at most nine digits"),
         ('{"1": {}, "1": {}}', "key '1' is given twice"),
         ('{"1": {"meta": %s}}' % ("[" * 500 + "]" * 500), "nested too deeply"),
     ]:
@@ -182,19 +175,6 @@ def test_an_edited_history_goes_on() -> None:
     assert held.controlled().epochs == History.from_dict(held.to_dict()).controlled().epochs == [1, 3]
     assert held.of_epochs(2, 3).epochs == [2, 3]
     assert file.rates_only() == History({1: EpochRecord(0.5), 3: EpochRecord(0.5), 7: EpochRecord(0.125)})
-
-
-def test_very_many_epochs(tmp_path: Path) -> None:
-    # If each epoch looked at all others, this would take hours.
-    count = 3_000
-    file = tmp_path / "history.json"
-    file.write_text("{" + ", ".join(f'"{e}": {{"lr": 1, "values": {{"s": 1}}}}' for e in range(1, count + 1)) + "}")
-    tracemalloc.start()
-    history = read_history(file)
-    assert tracemalloc.get_traced_memory()[1] < 3000 * count
-    tracemalloc.stop()
-    replayed = replay(NewbobRelParams(lr=1.0, monitor="s", decay=1.0), history)
-    assert (len(replayed), replayed.last_epoch(count), replayed.most_recent_rate(count)) == (count, count - 1, 1.0)
 
 
 def test_name_and_value_in_one_call() -> None:
