@@ -233,13 +233,12 @@ def test_the_best_model_is_that_before_the_callbacks(tmp_path: Path) -> None:
         verify_files(checkpoint / "best")
 
 
-@pytest.mark.parametrize(("replaced", "after"), [(False, 1), (True, 1), (True, 0)])
-def test_a_directory_that_was_removed_is_not_made_again(replaced: bool, after: int, tmp_path: Path) -> None:
-    """After 0 epochs there are no event files, which are the first ones that are not written in the background."""
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_directory_that_was_removed_is_not_made_again(replaced: bool, tmp_path: Path) -> None:
     run = tmp_path / "run"
 
     def remove(epoch: int, logs: Any) -> None:
-        if epoch == after:
+        if epoch == 1:
             run.rename(tmp_path / "elsewhere")
             if replaced:
                 run.mkdir()
@@ -249,7 +248,7 @@ def test_a_directory_that_was_removed_is_not_made_again(replaced: bool, after: i
         train(line_params([1.0] * 5, output_dir=run, epochs=9, steps_per_execution=1), CallbackOf(on_epoch_end=remove))
     assert run.exists() == replaced
     assert [path.name for path in run.glob("**/*")] == ["mine.txt"] * replaced
-    assert (tmp_path / "elsewhere" / "checkpoint" / "epoch_0001").is_dir() == (after == 1)
+    assert (tmp_path / "elsewhere" / "checkpoint" / "epoch_0001").is_dir()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])

@@ -141,7 +141,6 @@ def test_best_epoch_among_some() -> None:
         # 3 and 6 remain.
         *(({"worst_value": 2.0}, 3), ({"worst_value": 0.5}, None), ({"worst_value": 3.0, "only_last_n": 2}, 3)),
         *(({"min_distance": 2.0}, 3), ({"min_distance": 2.5}, None)),
-        ({"min_distance": 0.5, "first": 4, "last": 6}, None),
         # The distance is to the last score, 3.0, which is too bad to be the best.
         *(({"min_distance": 1.5, "worst_value": 2.0}, 3), ({"min_distance": 2.5, "worst_value": 2.0}, None)),
         # From a score that is not finite.
@@ -200,12 +199,10 @@ def test_columns() -> None:
 def test_differences() -> None:
     for old, new, absolute, relative, by_old in [
         (2.0, 1.0, -1.0, -1.0, -0.5),
-        (-2.0, -4.0, -2.0, -0.5, -1.0),
         (0.0, 0.0, 0.0, 0.0, 0.0),
         (0.0, 1.0, 1.0, 1.0, INF),
         (1.0, 0.0, -1.0, -INF, -1.0),
         (1.0, NAN, INF, INF, INF),
-        (1.0, -INF, INF, INF, INF),
         (INF, 1.0, -INF, -INF, -INF),
         (NAN, INF, INF, INF, INF),
     ]:
@@ -214,17 +211,3 @@ def test_differences() -> None:
     # High scores may be good.
     assert (absolute_difference(2.0, 1.0, "max"), relative_difference(1.0, 2.0, "max")) == (1.0, -0.5)
     assert absolute_difference(1.0, NAN, "max") == INF
-
-
-def test_texts_that_are_kept_follow_every_change() -> None:
-    rng, history = np.random.default_rng(1), History()
-    for _ in range(100):
-        epoch = int(rng.integers(1, 40))
-        history.set_default_rate(epoch, 0.5)
-        history.set_values(epoch, {"a": float(rng.integers(9))})
-        if rng.random() < 0.5:
-            history.record(epoch, EpochRecord(0.1, {"b": 1.0}))
-        assert history.text() == History({e: history[e] for e in history.epochs}).text()
-    form, text = history.to_dict(), history.text()
-    history.set_values(1, {"c": 1.0})
-    assert (form.text, json.loads(text)) == (text, form)

@@ -14,7 +14,6 @@ from keras import ops
 
 from test.events.test_writer import accumulator, images, points
 from test.trainer.line import (
-    CallbackOf,
     LineGraph,
     LineModel,
     LineModelParams,
@@ -180,15 +179,8 @@ def test_the_batches_that_were_asked_for_are_in_the_trace(tmp_path: Path, caplog
 
 
 def test_a_training_that_ends_within_ends_the_trace(tmp_path: Path) -> None:
-    def fail(epoch: int, logs: Any) -> None:
-        raise ZeroDivisionError("mine")
-
-    for name, callbacks in (("complete", []), ("failed", [CallbackOf(on_epoch_end=fail)])):
-        try:
-            train(params_of(tmp_path / name, [1, 100]), *callbacks)
-        except ZeroDivisionError:
-            assert name == "failed"
-        assert traced(tmp_path / name) == [0, 2, 4, 6]
+    train(params_of(tmp_path / "run", [1, 100]))
+    assert traced(tmp_path / "run") == [0, 2, 4, 6]
 
 
 def test_without_the_plugin_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,9 +190,3 @@ def test_without_the_plugin_one_line_says_what_to_install(tmp_path: Path, monkey
     assert not (tmp_path / "run").exists()
     with pytest.raises(UsageError, match="set --trainer.output_dir"):
         train(params_of(None, [3, 6]))
-
-
-@pytest.mark.parametrize("steps", [[3], [0, 4], [5, 4]])
-def test_impossible_steps_name_the_field(steps: list[int]) -> None:
-    with pytest.raises(ValueError, match=r"^profile_steps.* is .*, expected (two numbers|at least 1)"):
-        train(params_of(None, steps))

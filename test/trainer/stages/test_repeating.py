@@ -150,19 +150,6 @@ def test_a_run_without_stages(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_other_stages_can_follow_the_one_to_repeat_from(finished: Path, tmp_path: Path) -> None:
-    run = copy_of(finished, tmp_path)
-    known: dict[str, StageParams] = {"a": stage(1), "n": call("count")}
-    train(params_of(run, 3, **known, more=stage(1, model__start=2.0)), restore=True, from_stage="main")
-    history = json.loads((run / "history.json").read_text())
-    assert [record["meta"]["stage"] for record in history.values()] == ["a", "more", "main"]
-    assert (run / "calls").read_text() == "x"
-    shutil.rmtree(run / "stages" / "a" / "state")
-    with pytest.raises(UsageError, match="^the state at the end of stage a cannot be used .*: choose an earlier"):
-        train(params_of(run, 3, **known), restore=True, from_stage="more")
-
-
-@pytest.mark.slow
 def test_the_command_repeats_from_a_stage(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = copy_of(finished, tmp_path)
     command, before = [str(run), "--trust", "test"], files_below(run)

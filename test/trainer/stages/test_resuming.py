@@ -230,15 +230,9 @@ def test_work_that_cannot_be_done(work: StageParams, output_dir: str | None, mes
 
 @pytest.mark.slow
 def test_a_trial_runs_every_stage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    LineScenario.create_trainer(
-        staged_params([1.0, 2.0], {"a": stage(2), "n": call("note"), "p": PredictStage()}, 9, output_dir=tmp_path / "r")
-    ).dry_run()
+    copied = stage(2, early_stopping__best_model_output_dir=str(tmp_path / "models"))
+    stages = {"a": copied, "n": call("note"), "p": PredictStage()}
+    params = staged_params([1.0, 2.0], stages, 9, output_dir=tmp_path / "r", export_best=True)
+    LineScenario.create_trainer(params).dry_run()
     assert "one batch of each of 4 stages went through training" in caplog.text
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_trial_copies_no_best_model(tmp_path: Path) -> None:
-    copied = {"early_stopping.best_model_output_dir": str(tmp_path / "models")}
-    stages: dict[str, StageParams] = {"a": TrainStage(epochs=1, overrides=copied)}
-    LineScenario.create_trainer(staged_params([1.0], stages, 2, export_best=True)).dry_run()
     assert list(tmp_path.iterdir()) == []
