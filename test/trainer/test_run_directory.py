@@ -161,11 +161,11 @@ SUB, BEST = '{"checkpoint_sub_dir": "my"}', '{"early_stopping": {"best_model_nam
 @pytest.mark.parametrize(
     ("stored", "file"),
     [
-        *((SUB, file) for file in ("my/thesis.tex", "my", "my/epoch_0001/thesis.tex")),
+        *((SUB, file) for file in ("my/thesis.tex", "my", "my/epoch_0001/thesis.tex", "notes.txt", ".tmp-notes.txt")),
         *((BEST, file) for file in ("my/thesis.tex", "my")),
         *(("{}", file) for file in ("checkpoint", "checkpoint/epoch_0001/thesis.tex", "history.json/thesis.tex")),
         *(("{}", file) for file in ("train/thesis.tex", "stages/thesis.tex", "export/thesis.tex")),
-        *(("{}", file) for file in ("stages/mine/x", "train/plugins/own/x", ".tmp-notes.txt")),
+        *(("{}", file) for file in ("stages/mine/x", "train/plugins/own/x")),
     ],
 )
 def test_what_stored_params_name_is_removed_only_if_a_run_has_written_it(stored, file, tmp_path: Path) -> None:
