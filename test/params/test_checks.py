@@ -19,7 +19,7 @@ from tfaip.params.commandline import ParamsParser
 from tfaip.params.fields import FieldError, check_fields, limits
 from tfaip.params.resource import Resource
 from tfaip.params.settings import conform, prepare, require_readable
-from tfaip.params.stored import from_dict, to_dict
+from tfaip.params.stored import from_dict
 from tfaip.params.tree import Change, diff
 from tfaip.params.types import FunctionName
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
@@ -218,7 +218,7 @@ def test_what_is_refused_has_the_flag_or_its_place_in_a_file(tmp_path: Path) -> 
             parsed(line)
         assert str(caught.value).startswith(message)
         assert f": change {flag}" in str(caught.value)
-    stored = to_dict(parsed(GROUP))
+    stored = parsed(GROUP).to_dict()
     stored["optimizer"]["groups"][1]["lr_factor"] = -1.0
     with pytest.raises(UsageError, match=r"optimizer\.groups\.1\.lr_factor is -1.0, expected at least 0$"):
         from_dict(TRAINER, stored, trusted=["tfaip"])

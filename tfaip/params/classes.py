@@ -7,6 +7,7 @@ import dataclasses
 import importlib
 import importlib.util
 import inspect
+import json
 import re
 import reprlib
 import sys
@@ -95,13 +96,14 @@ class ParamsBase(metaclass=ParamsMeta):
         """
         check_fields(self)
 
-    # The methods import `stored` when they are called: it needs modules that need this class.
+    # The methods import when they are called: the modules need this class.
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tree as nested plain values, each node with its class (`__cls__`)."""
-        from tfaip.params.stored import to_dict
+        from tfaip.params.codec import encode
 
-        return to_dict(self)
+        encoded: dict[str, Any] = encode(self)
+        return encoded
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, trusted: Iterable[str] = ()) -> Self:
@@ -111,10 +113,8 @@ class ParamsBase(metaclass=ParamsMeta):
         return from_dict(cls, values, trusted=trusted)
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Return `to_dict` as JSON text."""
-        from tfaip.params.stored import to_json
-
-        return to_json(self, indent=indent)
+        """Return `to_dict` as JSON text; non-finite numbers are written as NaN and Infinity."""
+        return json.dumps(self.to_dict(), indent=indent)
 
     @classmethod
     def from_json(cls, text: str, *, trusted: Iterable[str] = ()) -> Self:
@@ -352,43 +352,35 @@ class Part(ParamsBase):
     _is_created: ClassVar[bool] = False
 
     def __init_subclass__(part_cls, **kwargs: Any) -> None:  # noqa: N804 (cls is an argument)
-        super().__init_subclass__(**kwargs)
-        if not part_cls._is_created:
-            part_cls._check_declaration()
-
-    @classmethod
-    def _check_declaration(cls) -> None:
-        """Raise if the class body has a constructor, or a field with the name of something else.
+        """Declare a part.
 
         Raises:
-            TypeError: if it does.
+            TypeError: the class body has a constructor, or a field with the name of something else.
         """
-        if vars(cls).get("__init__") is not ParamsBase.__init__:
+        super().__init_subclass__(**kwargs)
+        if part_cls._is_created:
+            return
+        if vars(part_cls).get("__init__") is not ParamsBase.__init__:
             raise TypeError(
-                f"{cls.__qualname__} has an __init__, but its fields are its params, which `create` gives to a new "
-                "object: compute other values in a functools.cached_property"
+                f"{part_cls.__qualname__} has an __init__, but its fields are its params, which `create` gives to a "
+                "new object: compute other values in a functools.cached_property"
             )
-        ours = [base for base in cls.__mro__[1:] if top_package(base.__module__) == OWN_PACKAGE]
-        fields = inherited_fields(cls)  # not those of the class, which a decorator may still complete
-        shared = {name: None for name, value in vars(cls).items() if isinstance(value, Shared)}
-        for name, annotation in {**inspect.get_annotations(cls), **shared}.items():
+        ours = [base for base in part_cls.__mro__[1:] if top_package(base.__module__) == OWN_PACKAGE]
+        fields = inherited_fields(part_cls)  # not those of the class, which a decorator may still complete
+        shared = {name: None for name, value in vars(part_cls).items() if isinstance(value, Shared)}
+        for name, annotation in {**inspect.get_annotations(part_cls), **shared}.items():
             if name in fields or "ClassVar" in str(annotation):
                 continue
             if name in _ATTRIBUTES or any(name in vars(base) for base in ours):
                 raise TypeError(
-                    f"{cls.__qualname__}.{name} cannot be a field, since {name} is something else in "
-                    f"{cls.__mro__[1].__name__}: choose another name, or leave out the annotation"
+                    f"{part_cls.__qualname__}.{name} cannot be a field, since {name} is something else in "
+                    f"{part_cls.__mro__[1].__name__}: choose another name, or leave out the annotation"
                 )
 
     @classmethod
     def cls(cls) -> type[Self]:
         """Return the class itself."""
         return cls
-
-    @classmethod
-    def _is_bare(cls) -> bool:
-        """Return True for a class to derive from: a base of the toolkit, or one with a `cls` of its own."""
-        return Part in cls.__bases__ or not is_part(cls)
 
     def _create(self, **attributes: Any) -> Self:
         """Return a new object that works, with the values of these params and further attributes."""

@@ -13,7 +13,6 @@ from operator import ge, gt, le, lt
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from tfaip.errors import UsageError
-from tfaip.params.names import did_you_mean
 from tfaip.util.text import shorten
 
 _KEY = "limits"
@@ -319,8 +318,6 @@ def option(
         TypeError: if there is no such argument.
         ValueError: if an argument has no meaning, or both `default` and `factory` are given.
     """
-    for name in given.keys() - _Options.__annotations__.keys():
-        raise TypeError(f"option() has no argument {name!r}{did_you_mean(name, _Options.__annotations__)}")
     flag: dict[str, Any] = dict(given)
     limiting = [name for name in Limits._fields if name != "choices"]
     ends = {name: flag.pop(name) for name in limiting if name in flag}
