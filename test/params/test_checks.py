@@ -16,7 +16,7 @@ from test.params.cli_params import PromptedParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option, post_init
 from tfaip.params.commandline import ParamsParser
-from tfaip.params.fields import FieldError, check_fields, limits
+from tfaip.params.fields import FieldError, Limits, check_fields
 from tfaip.params.resource import Resource
 from tfaip.params.settings import conform, prepare, require_readable
 from tfaip.params.stored import from_dict
@@ -240,7 +240,7 @@ class OwnParams(ParamsBase):
     sizes: dict[str, int] = option({}, high=3)
     any_number: float = option(0.0, finite=True)
     ratio: float = option(1.0, above=0)
-    computed: int = field(init=False, metadata=limits(low=1))
+    computed: int = field(init=False, metadata={"limits": Limits(low=1)})
 
 
 class WithoutBase(OwnParams):

@@ -20,7 +20,7 @@ from test.params.cli_params import parser_of
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, names as oldnames, option, pai_dataclass, pai_meta, post_init
 from tfaip.params.choices import ClassChoice
-from tfaip.params.fields import FieldError, help_of, limits, limits_of
+from tfaip.params.fields import FieldError, Limits, help_of, limits_of
 from tfaip.params.settings import prepare, require_readable, set_flags
 from tfaip.params.types import field_types
 
@@ -180,7 +180,7 @@ class Sound(ParamsBase):
     volume: float = option(0.5, "A share", low=0, high=1)
     quiet: float | None = option(None, "Own help", low=0, high=1)
     mode: Literal["a", "b"] = option("a", choices=["a", "b"])
-    counts: list[int] = field(default=[1], metadata=pai_meta(help="n") | limits(low=1))  # type: ignore[arg-type]
+    counts: list[int] = field(default=[1], metadata=pai_meta(help="n") | {"limits": Limits(low=1)})  # type: ignore[arg-type]
     later: Later | None = option(None, "Known later")
     shared: ClassVar[list[int]] = []
 

@@ -28,13 +28,13 @@ from tfaip.params.names import (
     top_package,
     warn_removed,
 )
+from tfaip.params.tree import field_default, join_path, nodes_by_path
 
 # What `paiargparse` and `dataclasses_json` assign to each class that they decorate.
 _JSON_METHODS = {"to_dict", "from_dict", "to_json", "from_json", "schema", "__setattr__"}
 _UNSAFE_PACKAGES = {"paiargparse", "dataclasses_json"}
 _CLASS_VARIABLE = re.compile(r"(\w+\.)?ClassVar\b")
 _CLASS_NAME = re.compile(r"(?:\.*(?:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)?:)?[A-Za-z_]\w*", re.ASCII)
-_MOST_PATHS = 3
 # Set on the objects that work: a field of one of these names would be replaced.
 _ATTRIBUTES = {"params", "mode", "data_params", "rng"}
 
@@ -131,16 +131,13 @@ class ParamsBase(metaclass=ParamsMeta):
                 setattr(self, name, values.pop(name))
             values = _bound(cls, args, current_names(cls, values) if values else values)
             for known in fields(cls):
-                if known.name in values:
-                    value = values[known.name]
-                elif known.default_factory is not MISSING:
-                    value = known.default_factory()
-                elif known.default is not MISSING:
-                    value = known.default
-                else:
+                value = values[known.name] if known.name in values else field_default(known)
+                if value is not MISSING:
+                    setattr(self, known.name, value)
+                elif known.init and cls.__init__ is ParamsBase.__init__:
+                    raise TypeError(f"{cls.__name__}.__init__() misses {known.name!r}, which has no default")
+                else:  # the constructor of the class, or its code, sets it
                     _forget(cls, known.name)
-                    continue
-                setattr(self, known.name, value)
             self.__post_init__()
 
         @reprlib.recursive_repr()
@@ -187,7 +184,7 @@ def _bound(cls: Any, args: tuple[Any, ...], values: dict[str, Any]) -> dict[str,
     """Return the arguments of a constructor by the names of the fields.
 
     Raises:
-        TypeError: if there is no such argument, or one is missing or given twice.
+        TypeError: if there is no such argument, or one is given twice.
     """
     function = f"{cls.__name__}.__init__()"
     taken = {known.name: known for known in fields(cls) if known.init}
@@ -202,10 +199,6 @@ def _bound(cls: Any, args: tuple[Any, ...], values: dict[str, Any]) -> dict[str,
         if name in bound:
             raise TypeError(f"{function} got multiple values for argument {name!r}")
         bound[name] = value
-    has_constructor = cls.__init__ is not ParamsBase.__init__  # it sets the others itself
-    for name, known in taken.items():
-        if name not in bound and known.default is known.default_factory is MISSING and not has_constructor:
-            raise TypeError(f"{function} misses the argument {name!r}, which has no default")
     return bound
 
 
@@ -218,8 +211,6 @@ def _forget(cls: type, name: str) -> None:
 
 def _no_attribute(node: Any, name: str) -> AttributeError:
     """Return the error of a name that is no attribute: where a field of this name is below a node, else near names."""
-    from tfaip.params.tree import join_path, nodes_by_path
-
     cls = type(node)
     known, removed = [known.name for known in fields(cls)], removed_fields(cls)
     if name in known:
@@ -230,7 +221,7 @@ def _no_attribute(node: Any, name: str) -> AttributeError:
         reason = f"was removed: {removed[name]}"
     else:
         below = [join_path(path, name) for path, part in nodes_by_path(node) if name in part.__dataclass_fields__]
-        hint = f"; did you mean {' or '.join(below[:_MOST_PATHS])}?" if below else did_you_mean(name, known)
+        hint = f"; did you mean {' or '.join(below[:3])}?" if below else did_you_mean(name, known)
         reason = f"does not exist{hint}"
     if isinstance(node, Part):
         reason += "; these are params: compute other values in a functools.cached_property"

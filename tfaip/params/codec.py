@@ -261,7 +261,11 @@ class Decoder:
             raise UsageError(f"{place} needs a class: name it with {CLASS_KEY}")
         # The code of the package that declares the field runs already.
         inner = dataclasses.replace(self, trusted=self.trusted and self.trusted.and_code_of(declared))
-        given = self._fields_in(value, origin, place)
+        given = by_present_name(origin, {key: item for key, item in value.items() if key != CLASS_KEY}, place)
+        known = [field.name for field in node_fields(origin)]
+        for name, (key, _) in given.items():
+            if name not in known:
+                self._unknown(origin, str(key), known, place)
         decoded = {}
         for field in node_fields(origin):
             if field.name in given:
@@ -274,15 +278,6 @@ class Decoder:
 
     def _chosen_class(self, name: Any, declared: Any, place: str) -> type:
         return find_class(name, declared, self.trusted, place)
-
-    def _fields_in(self, value: Mapping[str, Any], cls: Any, place: str) -> dict[str, tuple[str, Any]]:
-        """Return key and value that a mapping gives for the fields of a class, by their present names."""
-        given = by_present_name(cls, {key: item for key, item in value.items() if key != CLASS_KEY}, place)
-        known = [field.name for field in node_fields(cls)]
-        for name, (key, _) in given.items():
-            if name not in known:
-                self._unknown(cls, str(key), known, place)
-        return given
 
     def _unknown(self, cls: type, key: str, known: Sequence[str], place: str) -> None:
         """Raise for a key that is no field, but a removed one; else training would differ from what the file says."""

@@ -168,11 +168,6 @@ class Limits(NamedTuple):
         return f"in {opening}{lower}, {upper}{closing}"
 
 
-def limits(**given: Any) -> dict[str, Any]:
-    """Return metadata of a field that limits its value, as the arguments of `Limits`."""
-    return {_KEY: Limits(**given)}
-
-
 def limits_of(cls: type, name: str) -> Limits | None:
     """Return the limits of a field of a class: those that it declares, else those that it inherits."""
     return next((field.metadata[_KEY] for field in versions_of(cls, name) if _KEY in field.metadata), None)
@@ -328,7 +323,7 @@ def option(
     if metadata["enforce_choices"] and not any(map(dataclasses.is_dataclass, choices or ())):
         ends["choices"] = choices
     if any(value is not None for value in ends.values()):
-        metadata |= limits(**ends)
+        metadata[_KEY] = Limits(**ends)
     field: T
     if factory is None:
         field = default_field(default, metadata=metadata)
