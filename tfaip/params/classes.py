@@ -7,7 +7,6 @@ import dataclasses
 import importlib
 import importlib.util
 import inspect
-import json
 import re
 import reprlib
 import sys
@@ -114,6 +113,8 @@ class ParamsBase(metaclass=ParamsMeta):
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return `to_dict` as JSON text; non-finite numbers are written as NaN and Infinity."""
+        import json  # 4 ms, and few programs that declare params need it
+
         return json.dumps(self.to_dict(), indent=indent)
 
     @classmethod
