@@ -24,7 +24,7 @@ from tfaip.model.keras_objects import (
 from tfaip.model.layerbaseparams import LayerBaseParams
 from tfaip.params.commandline import ParamsParser
 from tfaip.params.settings import flag_values, get_flag, prepare, require_readable, set_flags
-from tfaip.params.stored import flat_params, from_dict, from_json, to_dict, to_json
+from tfaip.params.stored import flat_params, from_dict, from_json
 from tfaip.params.trust import OwnPackage
 
 OWN = "test.model.own_objects"
@@ -42,7 +42,7 @@ def parse(*words: str) -> Layers:
     parser = ParamsParser("command")
     parser.add_params("model", Layers, metadata={"fix_dc": True})
     params: Layers = parser.parse(words).model
-    assert from_json(Layers, to_json(params), trusted=["test"]) == params
+    assert from_json(Layers, params.to_json(), trusted=["test"]) == params
     return params
 
 
@@ -117,7 +117,7 @@ def test_in_python_and_as_stored() -> None:
     prepare(params, "model")
     require_readable(params, Layers, "model")
     assert (params.kernel_initializer, params.scores) == (Initializer("he_normal"), [Metric("mse")])
-    stored = to_dict(params)
+    stored = params.to_dict()
     assert (stored["kernel_initializer"], stored["scores"]) == ("he_normal", ["mse"])
     assert stored["kernel_regularizer"] == {"class": "L2", "arguments": {"l2": 0.25}}
     assert from_dict(Layers, stored) == params
