@@ -15,7 +15,7 @@ from tfaip.device import DeviceConfigParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, names as oldnames
 from tfaip.params.resource import Resource
-from tfaip.params.stored import from_dict, load_params, to_dict
+from tfaip.params.stored import from_dict, load_params
 from tfaip.params.types import FunctionName
 from tfaip.predict.params import LAVParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
@@ -49,7 +49,7 @@ def test_every_class_that_1_2_stored_is_read_with_all_its_fields(stored: dict[st
     removed |= {f"device.{name}" for name in oldnames.removed_fields(DeviceConfigParams)}
     assert [note for note in decoder.notes if note.split(": ")[0].removeprefix("params.") not in removed] == []
     current = {oldnames.renamed_fields(type(params)).get(name, name): value for name, value in stored.items()}
-    written = to_dict(params)
+    written = params.to_dict()
     kept = {
         name: value for name, value in current.items() if name in written and not isinstance(value, dict | str | None)
     }
@@ -72,12 +72,12 @@ def test_renamed_fields_work_in_every_form() -> None:
 
 def test_removed_fields_give_one_notice_each(logged: pytest.LogCaptureFixture) -> None:
     params = TutorialScenario.default_trainer_params()
-    before = to_dict(params)
+    before = params.to_dict()
     for _ in range(2):
         params.progbar_delta_time = 3  # type: ignore[attr-defined]
         CosineDecayParams(lr_decay_rate=0.5)  # type: ignore[call-arg]
         params.set_flags({"trainer.tf_cpp_min_log_level": "1"})
-    assert to_dict(params) == before
+    assert params.to_dict() == before
     assert warnings_in(logged) == [
         f"{type(params).__name__}.progbar_delta_time was removed and has no effect: "
         "the progress bar chooses its own pace",

@@ -8,12 +8,6 @@ import pytest
 from tfaip.data.specs import Spec, TensorSpec, as_input_specs, as_specs, export_name
 
 
-class FrameworkType:
-    """A type that, like those of TensorFlow, only has a name."""
-
-    name = "int64"
-
-
 @dataclass
 class Sizes:
     """Has the fields that sizes name."""
@@ -32,14 +26,9 @@ def test_everything_with_shape_and_dtype_is_a_spec(subtests: pytest.Subtests) ->
     for spec, shape, dtype in [
         (TensorSpec([28, 28]), (28, 28), "float32"),
         (SimpleNamespace(shape=(None, 3), dtype="int32"), (None, 3), "int32"),
-        (SimpleNamespace(shape=[np.int64(4)], dtype=FrameworkType()), (4,), "int64"),
-        (SimpleNamespace(shape=(1,), dtype=np.uint8), (1,), "uint8"),
         (SimpleNamespace(shape=(1,), dtype="string"), (1,), "string"),
-        (np.zeros([2, 5], "float16"), (2, 5), "float16"),
-        (Spec(28, 28), (28, 28), "float32"),
         (Spec(None, "height"), (None, 5), "float32"),
         (Spec(1, int), (1,), "int32"),
-        (Spec(64, bool), (64,), "bool"),
         (Spec(1, str), (1,), "string"),
         (Spec(3, dtype="int64"), (3,), "int64"),
         (Spec("width", "double", "found"), (None, 10, 3), "float32"),
@@ -51,15 +40,11 @@ def test_everything_with_shape_and_dtype_is_a_spec(subtests: pytest.Subtests) ->
 def test_errors_name_the_place(subtests: pytest.Subtests) -> None:
     for spec, error, message in [
         (TensorSpec([]), ValueError, "has shape \\[\\], expected at least one dimension: write \\[1\\]"),
-        (SimpleNamespace(dtype="int32"), TypeError, "expected something with a shape"),
         (SimpleNamespace(shape=None, dtype="int32"), TypeError, "shape of known rank"),
         (SimpleNamespace(shape=[1]), TypeError, "has dtype None"),
-        (SimpleNamespace(shape=[1], dtype="flaot32"), TypeError, "has dtype 'flaot32'"),
-        ("float32", TypeError, "is 'float32'"),
         (Spec("hight"), TypeError, "names the size 'hight', but Sizes has no such field; did you mean height?"),
         (Spec(1, "uint8"), TypeError, "expected one of: found, height, scale, width .a type: dtype="),
         (Spec("scale"), TypeError, "Sizes.scale is 1.5, expected an int"),
-        (Spec(1, dtype="flaot32"), TypeError, "has dtype 'flaot32'"),
     ]:
         with subtests.test(spec=spec):
             with pytest.raises(error, match=message) as info:

@@ -128,7 +128,7 @@ def test_every_generator_has_its_results(two_graphs, tmp_path):
     np.testing.assert_array_equal([s.targets["y"] for s in recorder.samples], targets)
     assert recorder.ends == [(5, results[0]), (7, results[1])]
     events = EventAccumulator(str(tmp_path / "lav_l1")).Reload()
-    assert set(events.Tags()["tensors"]) == set(scalar_results(results[1]))
+    assert set(events.Tags()["scalars"]) == set(scalar_results(results[1]))
 
 
 def test_results_come_one_after_the_other(two_graphs):

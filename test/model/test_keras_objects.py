@@ -24,7 +24,7 @@ from tfaip.model.keras_objects import (
 from tfaip.model.layerbaseparams import LayerBaseParams
 from tfaip.params.commandline import ParamsParser
 from tfaip.params.settings import flag_values, get_flag, prepare, require_readable, set_flags
-from tfaip.params.stored import flat_params, from_dict, from_json, to_dict, to_json
+from tfaip.params.stored import flat_params, from_dict, from_json
 from tfaip.params.trust import OwnPackage
 
 OWN = "test.model.own_objects"
@@ -42,7 +42,7 @@ def parse(*words: str) -> Layers:
     parser = ParamsParser("command")
     parser.add_params("model", Layers, metadata={"fix_dc": True})
     params: Layers = parser.parse(words).model
-    assert from_json(Layers, to_json(params), trusted=["test"]) == params
+    assert from_json(Layers, params.to_json(), trusted=["test"]) == params
     return params
 
 
@@ -78,7 +78,6 @@ def test_name_and_arguments_are_flags() -> None:
     [
         (["--model.kernel_initializer", "he normal"], "--model.kernel_initializer: expected the name of a class or"),
         (["--model.loss.delta", "1"], "--model.loss.delta: no class is chosen: choose it with --model.loss"),
-        (["--model.scores", "acc", "--model.scores.1.k", "2"], "--model.scores.1.k: no class is chosen"),
         (["--model.loss", "Dice", "--model.loss.axis", '[{"a": 1}]'], "--model.loss.axis: expected a number, a text"),
     ],
 )
@@ -118,7 +117,7 @@ def test_in_python_and_as_stored() -> None:
     prepare(params, "model")
     require_readable(params, Layers, "model")
     assert (params.kernel_initializer, params.scores) == (Initializer("he_normal"), [Metric("mse")])
-    stored = to_dict(params)
+    stored = params.to_dict()
     assert (stored["kernel_initializer"], stored["scores"]) == ("he_normal", ["mse"])
     assert stored["kernel_regularizer"] == {"class": "L2", "arguments": {"l2": 0.25}}
     assert from_dict(Layers, stored) == params
@@ -191,12 +190,6 @@ def test_activations_are_functions_or_layers_and_layers_take_the_params() -> Non
     start, slope = Initializer("ones"), Activation("leaky_relu", negative_slope=0.5)
     layer = keras.layers.Dense(1, kernel_initializer=start, activation=slope)
     assert keras.ops.convert_to_numpy(layer(np.array([[1.0, -3.0], [2.0, 3.0]], "float32"))).tolist() == [[-1], [5]]
-    # A model of Keras needs the objects themselves.
-    for params in (Initializer("HeNormal", seed=3), Regularizer("L2"), Constraint("NonNeg")):
-        name = f"kernel_{type(params).__name__.lower()}"
-        with pytest.raises(TypeError, match="Cannot serialize object"):
-            keras.layers.GRU(1, **{name: params}).get_config()
-        assert keras.layers.GRU(1, **{name: params.create()}).get_config()[name]["class_name"] == params.name
 
 
 @pytest.mark.parametrize(
@@ -205,12 +198,9 @@ def test_activations_are_functions_or_layers_and_layers_take_the_params() -> Non
         *((kind(n), r"has no '") for kind in (Loss, Activation) for n in ("Loss", "get", "os", "own_objects>Scaled")),
         (Initializer("he_normel"), r"keras.initializers has no 'he_normel'; did you mean HeNormal"),
         (Regularizer("L2", l2="much\n" * 10000), "ValueError"),
-        (Metric("MeanIoU"), "missing 1 required positional argument: 'num_classes'"),
         (Activation("relu", slope=1), r"^Activation\('relu', slope=1\) cannot be made: .*keyword argument 'slope'$"),
         (Initializer(f"{OWN}:NoObject"), "expected a class derived from keras.initializers.Initializer"),
-        (Initializer(f"{OWN}:double"), "expected a class derived from keras.initializers"),
         (Initializer(f"{OWN}:getcwd"), "it is defined in posix: name it there"),
-        (Initializer(f"{OWN}:Scalled"), "did you mean"),
         (Initializer("not_there:Mine"), "No module named"),
     ],
 )

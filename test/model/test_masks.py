@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from keras import layers, ops
 
-from test.model.support import X_AND_Y, FunctionModel, keras_inputs, logged, training_model
+from test.model.support import keras_inputs, logged, training_model
 from test.trainer.line import by_hand
 from tfaip import Data, Generator, Sample, Scenario, Spec
 from tfaip.device import Precision
@@ -108,31 +108,17 @@ def test_a_mask_reaches_losses_and_metrics_in_all_precisions(precision: Precisio
     assert scored(PaddedModel(kind), ScoringModel, voted)[2] == RIGHT
 
 
-def output(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
-    return {"loss": outputs["y"]}
-
-
 @pytest.mark.parametrize(
     ("loss", "weight", "message"),
     [
         (lambda y_true, y_pred: ops.mean(y_pred), (1,), r"shape \(None, 1\) for the loss 'loss'.* shape \(\)"),
         ("mae", (3,), r"shape \(None, 3\) for the loss 'loss'.* shape \(None, 4\)"),
-        (None, lambda y: {"los": 1.0}, r"_sample_weights names \['los'\], but the losses are \['loss'\]"),
-        (None, lambda y: y, "expected a dict by the names of losses"),
-        (None, lambda y: None, None),
     ],
 )
-def test_weights_that_fit_no_value_are_refused(loss: Any, weight: Any, message: str | None) -> None:
-    if loss is None:
-        model, shapes = FunctionModel(output, sample_weights=lambda inputs, targets: weight(targets["y"])), X_AND_Y
-    else:
-        model, shapes = PaddedModel("plain", loss, []), ({"x": (4, 1)}, {"y": (4, 1), "weight": weight})
-    graph = None if loss is None else model.create_graph()
-    if message is None:
-        assert training_model(model).loss_names == ["loss"]
-    else:
-        with pytest.raises((TypeError, ValueError), match=message):
-            training_model(model, graph, shapes)
+def test_weights_that_fit_no_value_are_refused(loss: Any, weight: Any, message: str) -> None:
+    model, shapes = PaddedModel("plain", loss, []), ({"x": (4, 1)}, {"y": (4, 1), "weight": weight})
+    with pytest.raises(ValueError, match=message):
+        training_model(model, model.create_graph(), shapes)
 
 
 def error(y_true: Any, y_pred: Any) -> Any:

@@ -83,11 +83,6 @@ def shared(nested: bool) -> dict[str, Any]:
             {"stack/0/kernel": (2, 3), "stack/1/0/kernel": (3, 4), "stack/1/1/kernel": (4, 5)}
             | {"heads/b/kernel": (5, 6), "heads/a/kernel": (6, 7)},
         ),
-        (
-            lambda: {"sequential": keras.Sequential([dense(3, name="only")]), "graph": functional(["inner", "out"])},
-            2,
-            {"sequential/only/kernel": (2, 3), "graph/inner/kernel": (3, 4), "graph/out/kernel": (4, 5)},
-        ),
         # Layers that Keras named go by their position; 0 of the functional model is its input.
         (
             lambda: {"sequential": keras.Sequential([dense(3), dense(3)]), "graph": functional(["named", None])},

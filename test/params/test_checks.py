@@ -16,10 +16,10 @@ from test.params.cli_params import PromptedParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option, post_init
 from tfaip.params.commandline import ParamsParser
-from tfaip.params.fields import FieldError, check_fields, limits
+from tfaip.params.fields import FieldError, Limits, check_fields
 from tfaip.params.resource import Resource
 from tfaip.params.settings import conform, prepare, require_readable
-from tfaip.params.stored import from_dict, to_dict
+from tfaip.params.stored import from_dict
 from tfaip.params.tree import Change, diff
 from tfaip.params.types import FunctionName
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
@@ -218,7 +218,7 @@ def test_what_is_refused_has_the_flag_or_its_place_in_a_file(tmp_path: Path) -> 
             parsed(line)
         assert str(caught.value).startswith(message)
         assert f": change {flag}" in str(caught.value)
-    stored = to_dict(parsed(GROUP))
+    stored = parsed(GROUP).to_dict()
     stored["optimizer"]["groups"][1]["lr_factor"] = -1.0
     with pytest.raises(UsageError, match=r"optimizer\.groups\.1\.lr_factor is -1.0, expected at least 0$"):
         from_dict(TRAINER, stored, trusted=["tfaip"])
@@ -240,7 +240,7 @@ class OwnParams(ParamsBase):
     sizes: dict[str, int] = option({}, high=3)
     any_number: float = option(0.0, finite=True)
     ratio: float = option(1.0, above=0)
-    computed: int = field(init=False, metadata=limits(low=1))
+    computed: int = field(init=False, metadata={"limits": Limits(low=1)})
 
 
 class WithoutBase(OwnParams):

@@ -15,7 +15,7 @@ from test.support.commands import finish_command, start_python
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-from tfaip.params.stored import from_json, to_json
+from tfaip.params.stored import from_json
 from tfaip.params.types import bound_field, field_types, type_argument
 
 
@@ -218,7 +218,7 @@ def test_defaults_are_the_bound_classes(cls: Any, data: type, model: type) -> No
     assert (type(params.data), type(params.model)) == (data, model)
     types = field_types(cls)
     assert (types["data"], types["model"]) == (data, model)
-    assert from_json(cls, to_json(params)) == params
+    assert from_json(cls, params.to_json()) == params
 
 
 def test_order_help_and_values_of_inherited_fields_are_kept() -> None:

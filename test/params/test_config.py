@@ -84,6 +84,10 @@ def test_precedence(write: Write) -> None:
     text = "optimizer: {__cls__: Adam, beta_1: 0.5, clip_norm: 3}\nrun.graph.layers: [{units: 9}, Dense]"
     run = parse("--config", write("a.yaml", text), "--optimizer", "SGD", "--run.graph.layers", "conv")
     assert (run.optimizer, run.graph.layers) == (p.SGDOptimizer(clip_norm=3.0), [p.ConvolutionLayerParams(units=8)])
+    # The title of a section without keys sets nothing.
+    first = write("b.yaml", "run: {names: [a], weights.b: 2}\noptimizer: SGD\nrun.graph.layers: [Dense]")
+    second = write("c.yaml", "optimizer:\nrun.names:\nrun.weights:\nrun.graph.layers:")
+    assert parse("--config", first, second) == parse("--config", first)
 
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 30))

@@ -19,7 +19,7 @@ from test.params.cli_params import parser_of
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, names as oldnames
 from tfaip.params.resource import Resource, copy_resources
-from tfaip.params.stored import from_dict, from_json, load_params, save_params, to_dict, to_json
+from tfaip.params.stored import from_dict, from_json, load_params, save_params
 from tfaip.params.trust import nameable
 
 
@@ -93,7 +93,7 @@ class Everything(ParamsBase):
 
 def test_the_stored_form() -> None:
     params = Everything(i=np.int64(3), f=np.float32(0.5), strings={"b", "a"}, by_int={1: 2.0}, points=[Point3()])  # type: ignore[arg-type]
-    stored = to_dict(params)
+    stored = params.to_dict()
     expected: dict[str, Any] = {
         "i": 3,
         "f": 0.5,
@@ -106,7 +106,7 @@ def test_the_stored_form() -> None:
     assert stored.items() >= {**expected, "__cls__": f"{__name__}:Everything"}.items()
     assert json.loads(json.dumps(stored)) == stored
     assert (type(stored["i"]), type(stored["f"])) == (int, float)
-    assert math.isnan(from_json(Everything, to_json(Everything(f=math.nan))).f)
+    assert math.isnan(from_json(Everything, Everything(f=math.nan).to_json()).f)
     # Missing keys take their defaults; an int becomes a float where one is declared.
     loaded = from_dict(Everything, {"i": 5, "f": 2, "by_int": {"1": 2}})
     assert loaded == Everything(i=5, f=2.0, by_int={1: 2.0})
@@ -213,9 +213,9 @@ plain = st.recursive(
 )
 def test_round_trip_property(params: Everything) -> None:
     params.late = params.i
-    again = from_json(Everything, to_json(params))
+    again = from_json(Everything, params.to_json())
     assert again == params
-    assert to_json(again) == to_json(params)
+    assert again.to_json() == params.to_json()
 
 
 class Inner(ParamsBase):

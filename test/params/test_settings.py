@@ -21,7 +21,7 @@ from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_meta
 from tfaip.params.codec import Decoder, Words
 from tfaip.params.commandline import ParamsParser
-from tfaip.params.fields import limits
+from tfaip.params.fields import Limits
 from tfaip.params.resource import Resource
 from tfaip.params.settings import RootParams, apply, flag_values, get_flag, set_flags
 from tfaip.params.stored import flat_flags
@@ -34,7 +34,7 @@ class Padding(Enum):
 
 
 class PartParams(ParamsBase):
-    size: int = field(default=3, metadata=limits(low=1))
+    size: int = field(default=3, metadata={"limits": Limits(low=1)})
     rows: list[int] = []
 
 

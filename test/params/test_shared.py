@@ -35,7 +35,7 @@ from tfaip.params import ParamsBase, post_init
 from tfaip.params.choices import ClassChoice
 from tfaip.params.classes import is_part
 from tfaip.params.settings import prepare, require_readable
-from tfaip.params.stored import flat_params, to_dict
+from tfaip.params.stored import flat_params
 from tfaip.params.tree import diff, fill_shared, with_shared
 
 
@@ -233,7 +233,7 @@ def test_a_tree_calls_no_code_of_its_parts(capsys: pytest.CaptureFixture[str]) -
     assert tree == copy.copy(tree) == copy.deepcopy(tree) == sent(tree)
     assert Tree.from_json(tree.to_json()) == tree != Tree(optional=None)
     assert "Untouchable(size=3, files=[])" in repr(tree)
-    assert flat_params(to_dict(tree))["several.0.size"] == 3
+    assert flat_params(tree.to_dict())["several.0.size"] == 3
     assert [str(change) for change in diff(tree, Tree(optional=Untouchable(size=9)))] == ["optional.size: 2 -> 9"]
     post_init(tree)
     prepare(tree, "tree")

@@ -1,4 +1,7 @@
-"""The run that tfaip 1.2 wrote (`test/data/former/write.py`), and what it computed with its models."""
+"""The run that tfaip 1.2 wrote, and what it computed with its models.
+
+`git show c6765723:test/data/former/write.py` is the script that wrote it, with its environment.
+"""
 
 import json
 import tarfile

@@ -1,4 +1,4 @@
-"""SavedModels that Keras 2 wrote, see `test/data/keras2/make_models.py`."""
+"""SavedModels that Keras 2 wrote, by `git show c6765723:test/data/keras2/make_models.py`."""
 
 import tarfile
 from pathlib import Path

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -183,16 +184,24 @@ class CallbackOf(keras.callbacks.Callback):
         super().__init__()
 
 
-class StopAfter(keras.callbacks.Callback):
-    """Sends SIGTERM to this process after a number of batches of an epoch."""
+@dataclass
+class StopAt(keras.callbacks.Callback):
+    """Sends SIGTERM to this process after a batch of an epoch, or after the epoch."""
 
-    def __init__(self, batches: int, epoch: int = 1) -> None:
+    epoch: int
+    batch: int | None = None
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self.batches, self.epoch, self.running = batches, epoch, 0
+        self.running = 0
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self.running = epoch + 1
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if (self.running, batch + 1) == (self.epoch, self.batches):
+        if (self.running, batch + 1) == (self.epoch, self.batch):
+            signal.raise_signal(signal.SIGTERM)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if (epoch + 1, self.batch) == (self.epoch, None):
             signal.raise_signal(signal.SIGTERM)

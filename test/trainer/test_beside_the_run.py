@@ -157,26 +157,6 @@ def test_files_of_a_user_with_names_of_the_run(name: str, kind: str, place: Path
     assert kind != "directory" or (path / "thesis.tex").exists()
 
 
-def test_a_run_with_something_that_no_run_has_written_is_not_replaced(place: Path) -> None:
-    for name in [
-        *("notes.txt", "best/serve/x", "inner/trainer_params.json", "best_of_monday/manifest.json", ".tmp-notes.txt"),
-        *("checkpoint/notes.txt", "checkpoint/backup/state.json", "train/plot.svg", "train/plugins/own/x"),
-        *("stages/notes.txt", "stages/mine/x", "of_mine.id/notes.txt", "elsewhere"),
-    ]:
-        run = Path(shutil.copytree(place / "run", place.parent / "copy"))
-        path = run / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if name == "elsewhere":
-            path.symlink_to(place / "other")
-        else:
-            path.write_text("what I tried")
-        before = contents(run)
-        with pytest.raises(UsageError, match="is not what a run writes: move it away, or choose"):
-            train(params_of(run, epochs=1, overwrite=True, checkpoint_sub_dir="saved"))
-        assert contents(run) == before
-        shutil.rmtree(run)
-
-
 def test_a_copy_of_a_checkpoint_is_not_resumed_under_its_own_name(place: Path) -> None:
     """All others would be newer than it, and removed."""
     run = place / "run"

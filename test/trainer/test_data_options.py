@@ -18,7 +18,6 @@ from test.trainer import line
 from test.trainer.line import (
     LineModel,
     LineModelParams,
-    LinePipelineParams,
     LineScenario,
     LineTrainerParams,
     PointsParams,
@@ -125,27 +124,16 @@ def bucketed(output_dir: Path | None = None, **fields: Any) -> Any:
     return params
 
 
-def endless(output_dir: Path | None = None, **fields: Any) -> Any:
-    params = sums_params([], output_dir, samples_per_epoch=10, **fields)
-    params.gen.train, params.gen.setup.train.shuffle_buffer_size = Count(), 4
-    return params
-
-
-@pytest.mark.parametrize(
-    ("made", "batch"),
-    [
-        pytest.param(bucketed, 5, marks=[pytest.mark.guard, pytest.mark.backend]),
-        pytest.param(endless, 3, marks=pytest.mark.slow),
-    ],
-)
-def test_buckets_and_endless_data_go_on_within_an_epoch(made: Any, batch: int, tmp_path: Path) -> None:
+@pytest.mark.guard
+@pytest.mark.backend
+def test_buckets_go_on_within_an_epoch(tmp_path: Path) -> None:
     def fail(number: int, logs: Any = None) -> None:
-        if number == batch:
+        if number == 5:
             raise ZeroDivisionError
 
     whole, resumed = Weights(), Weights()
-    train(made(epochs=3), whole)
-    params = made(tmp_path / "run", epochs=3, checkpoint_save_freq="1", steps_per_execution=1)
+    train(bucketed(epochs=3), whole)
+    params = bucketed(tmp_path / "run", epochs=3, checkpoint_save_freq="1", steps_per_execution=1)
     with pytest.raises(ZeroDivisionError):
         train(params, line.CallbackOf(on_train_batch_end=fail))
     train(params, resumed, restore=True)
@@ -164,13 +152,6 @@ def test_jax_compiles_once_for_each_bucket() -> None:
     assert sorted(compiled) == [(2, 4), (2, 8), (2, 16)]
 
 
-class FromCode(LinePipelineParams):
-    """Builds its generators in code."""
-
-    def val_gen(self) -> RawDataGeneratorParams:
-        return RawDataGeneratorParams([])
-
-
 def with_validation(generator: Any, **fields: Any) -> LineTrainerParams:
     params = line_params([1, 2], **fields)
     params.gen.val = generator
@@ -180,15 +161,9 @@ def with_validation(generator: Any, **fields: Any) -> LineTrainerParams:
 @pytest.mark.parametrize("preload_data", [False, True])
 def test_validation_data_without_a_sample_are_an_error(tmp_path: Path, preload_data: bool) -> None:
     (tmp_path / "header.csv").write_text("x,y\n")
-    for generator, named in [
-        (CsvGeneratorParams(files=[str(tmp_path / "header.csv")]), r"\(--val.files \['.*header.csv'\]\)"),
-        (PointsParams(), r"\(RawDataGeneratorParams\)"),
-    ]:
-        params = with_validation(generator, preload_data=preload_data)
-        if type(generator) is PointsParams:
-            params.gen = FromCode(setup=params.gen.setup, train=params.gen.train)
-        with pytest.raises(UsageError, match=f"have no sample {named}"):
-            LineScenario.create_trainer(params).train()
+    params = with_validation(CsvGeneratorParams(files=[str(tmp_path / "header.csv")]), preload_data=preload_data)
+    with pytest.raises(UsageError, match=r"have no sample \(--val.files \['.*header.csv'\]\)"):
+        LineScenario.create_trainer(params).train()
 
 
 @pytest.mark.parametrize("preload_data", [False, True])

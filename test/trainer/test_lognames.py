@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 import pytest
 from keras import ops
 
@@ -73,7 +72,6 @@ class OwnMetric(keras.metrics.MeanAbsoluteError):
             for name in ("val_distance", "lav_l0_distance", "schedule/distance", "loss/mean_epoch", "lr")
         ),
         ("a b", 1.0, "the loss or metric 'a b' has a name of other values, or blanks"),
-        ("distances", np.array([1.0, 2.0]), "the metric 'distances' gives several values, expected one: average them"),
         ("distances", {"a": 1.0, "b": 2.0}, "the metric 'distances' gives several values, expected one: average them"),
         ("", None, r"no weight is trained \(the model has 1\): no layer"),
     ],

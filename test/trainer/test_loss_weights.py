@@ -7,13 +7,10 @@ from keras import ops
 from keras.initializers import Constant
 
 from test.model.support import X_AND_Y, FunctionModel, ScaleGraph, column, keras_inputs
-from test.trainer.line import line_params, train, weight
+from test.trainer.line import LineGraph, LineScenario, line_params, train, weight
 from tfaip.errors import UsageError
-from tfaip.model.graphbase import GraphBase
-from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.trainer.optimizer import SGDOptimizer
-from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.scheduledvalues import ScheduleParams
 
 
@@ -70,65 +67,30 @@ def test_the_gradient_of_a_loss_of_weight_0_need_not_be_finite():
     assert np.isnan(moved(fitted({"b": 0.5}, losses)[0]))
 
 
-class TwoScales(GraphBase):
-    """`z` and `y` are the input times a weight each, 2."""
+class SideGraph(LineGraph):
+    """With a weight that no loss depends on."""
 
-    def __init__(self):
-        super().__init__(ModelBaseParams())
-        self.side, self.main = (self.add_weight(shape=(), initializer=Constant(2.0), name=n) for n in ("side", "main"))
-
-    def build_graph(self, inputs, training=None):
-        return {"z": self.side * inputs["x"], "y": self.main * inputs["x"]}
+    def __init__(self, params, **kwargs):
+        super().__init__(params, **kwargs)
+        self.side = self.add_weight(shape=(), initializer=Constant(2.0), name="side")
 
 
-def weights_after(names, loss_weights=None, **fields):
-    """`main` and `side` after a batch with x = 1, whose losses are outputs."""
-    functions = FunctionModel(lambda inputs, targets, outputs: {name: outputs[name] for name in names})
-    model = TrainingModel(functions, TwoScales(), loss_weights=loss_weights)
-    model.build_symbolically(keras_inputs(X_AND_Y[0]), keras_inputs(X_AND_Y[1]))
-    weights = {weight.name: weight for weight in model.trainable_variables}
-    optimizer = TrainingOptimizer(SGDOptimizer(**fields), weights, list(weights.values()))
-    optimizer.schedule.base.assign(1.0)
-    optimizer.leaves_out_losses = model.leaves_out_losses
-    model.compile(optimizer)
-    step_again(model)
-    return [float(weights[name].value) for name in ("main", "side")]
-
-
+# Without the loss nobody asks for a gradient. On JAX a gradient that does not exist is one of 0.
+@pytest.mark.backend
 @pytest.mark.parametrize(
-    ("names", "loss_weights", "main", "side", "lines"),
-    [
-        (["y", "z"], {"z": 0.0}, 1.5 - 1, 1.5, 0),
-        (["y", "z"], {"y": 0.0, "z": 0.0}, 1.5, 1.5, 0),
-        # Nobody has asked for that. On JAX a gradient that does not exist is one of 0.
-        (["y"], {}, 1.5 - 1, 1.5, int(keras.backend.backend() == "tensorflow")),
-    ],
+    ("loss_weights", "main", "lines"),
+    [({}, 1.5 - 1, int(keras.backend.backend() == "tensorflow")), ({"loss": 0.0}, 1.5, 0)],
 )
-@pytest.mark.backend
-def test_a_weight_without_a_gradient_decays(names, loss_weights, main, side, lines, caplog):
-    assert weights_after(names, loss_weights, weight_decay=0.25) == [main, side]
-    assert caplog.messages == ["gradients do not exist for side: no loss depends on these weights"] * lines
-
-
-def step_again(model):
-    model.fit(({"x": column([1.0])}, {"y": column([0.0])}), shuffle=False, verbose=0)
-
-
-@pytest.mark.backend
-def test_a_weight_can_change_while_the_compiled_step_stays():
-    model, _ = fitted({"b": 0.5})
-    step = model.train_function
-    model.set_loss_weights({"b": 1.0})
-    step_again(model)
-    assert model.train_function is step
-    assert moved(model) == 1.0 + 0.5 * 3 + 4.0
-    # On and off again.
-    model, _ = fitted({"b": 0.0})
-    for chosen, way in ((1.0, 5.0), (0.0, 6.0)):
-        model.set_loss_weights({"b": chosen})
-        step_again(model)
-        assert moved(model) == way
-    assert {name: float(v) for name, v in model.get_metrics_result().items()} == {"loss": -3.0, "a": -3.0, "b": -9.0}
+def test_a_weight_without_a_gradient_decays(loss_weights, main, lines, caplog):
+    params = line_params([1.0], loss_weights=loss_weights, optimizer=SGDOptimizer(weight_decay=0.25))
+    params.scenario.model.start = 2.0
+    scenario = LineScenario(params.scenario)
+    scenario.model.root_graph_cls = lambda: SideGraph
+    trainer = LineScenario.trainer_cls()(params, scenario)
+    trainer.train()
+    assert (weight(trainer), float(scenario.graph.side.value)) == (main, 1.5)
+    found = [message for message in caplog.messages if "gradients" in message]
+    assert found == ["gradients do not exist for side: no loss depends on these weights"] * lines
 
 
 def test_what_is_no_weight_is_refused():

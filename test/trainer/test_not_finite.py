@@ -18,7 +18,7 @@ from test.trainer.line import (
     LineModelParams,
     LineScenario,
     LineTrainerParams,
-    StopAfter,
+    StopAt,
     line_params,
     train,
 )
@@ -122,13 +122,12 @@ def test_a_skipped_batch_leaves_statistics_and_logged_values(steps_per_execution
 def test_skipped_updates_are_told(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         train(line_params([1, NAN, 2, INF, 3], epochs=2, optimizer=SGDOptimizer(skip_nonfinite=1)))
-        train(line_params([1, NAN, 2], optimizer=SGDOptimizer(skip_nonfinite=1)))
         trainer = train(line_params([NAN, INF], optimizer=SGDOptimizer(skip_nonfinite=9)))
     told, text = (
         [m for m in caplog.messages if "skipped" in m],
         "updates skipped since loss or gradients were not finite",
     )
-    assert told[:3] == [f"epoch {epoch}: {text}: {count}" for epoch, count in ((1, 2), (2, 2), (1, 1))]
+    assert told[:2] == [f"epoch {epoch}: {text}: {count}" for epoch, count in ((1, 2), (2, 2))]
     assert all(math.isnan(value) for value in trainer.history.values(1).values())  # of which nothing is left
 
 
@@ -159,23 +158,12 @@ def test_samples_that_are_not_finite_are_named() -> None:
 
 
 @pytest.mark.slow
-def test_else_all_of_the_batch_are_named_at_most_ten() -> None:
-    assert "in batch 2 of epoch 1 (its samples are 's2', 's3'); no" in diverged(odd("log", [1, 1, -1, 1, 1, 1], True))
-    params = odd("log", [1.0] * 12 + [-1.0] * 12, True)
-    params.gen.setup.train.batch_size = 12
-    shown = ", ".join(f"'s{number}'" for number in range(12, 22))
-    assert f"in batch 2 of epoch 1 (its samples are {shown} ...); no" in diverged(params)
-    # Samples without a name say nothing.
-    assert "in batch 2 of epoch 1; no weight" in diverged(odd("log", [1, 1, -1, 1]))
-
-
-@pytest.mark.slow
 def test_they_are_found_in_an_update_of_several_batches_and_after_a_resume(tmp_path: Path) -> None:
     params = odd("", [1.0] * 8 + [1, NAN] + [1.0] * 2, True, train_accum_steps=3)
     assert "in batches 4 to 6 of epoch 1 (not finite in the data of 's9')" in diverged(params)
     params = odd("", [1.0] * 7 + [NAN] + [1.0] * 4, True, output_dir=tmp_path / "run", steps_per_execution=1)
     with pytest.raises(TrainingInterrupted):
-        LineScenario.create_trainer(params).train([StopAfter(2)])
+        LineScenario.create_trainer(params).train([StopAt(1, 2)])
     resumed = LineScenario.create_trainer(params, restore=True)
     with pytest.raises(TrainingDiverged, match=r"in batch 4 of epoch 1 \(not finite in the data of 's7'\)"):
         resumed.train()

@@ -15,7 +15,6 @@ from tfaip.errors import UsageError
 from tfaip.scripts import preview_schedule, replay_learning_rate
 from tfaip.trainer.history import EpochRecord, History, parse_learning_rate_file, read_history
 from tfaip.trainer.params import TrainerParams
-from tfaip.trainer.scheduledvalues import ScheduleParams
 from tfaip.trainer.scheduler import (
     ConstantParams,
     CyclicModulationParams,
@@ -34,12 +33,9 @@ MIN = "tfaip.scenario.tutorial.min"
 REPLAY, PREVIEW = replay_learning_rate.main, preview_schedule.main
 
 
-def planned(params: TrainerParams[Any, Any], first: int, last: int, rate_control: bool = True) -> PlannedStage:
-    return PlannedStage(TrainStage(MAIN, epochs=1, rate_control=rate_control), 0, first, last, params)
-
-
 def previewed(params: TrainerParams[Any, Any], batches: int, chosen: Any = None) -> list[EpochRates]:
-    return preview_rates([(planned(params, 1, params.epochs), batches, None)], chosen)[RATE]
+    stage = PlannedStage(TrainStage(MAIN, epochs=1), 0, 1, params.epochs, params)
+    return preview_rates([(stage, batches, None)], chosen)[RATE]
 
 
 def rates_of(rule: LearningRateParams, batches: int = 4, accum: int = 1, epochs: int = 2, **fields: Any) -> list[Any]:
@@ -62,25 +58,6 @@ def test_preview() -> None:
     ]:
         found = rates_of(rule, batches=2, epochs=3, chosen=History({2: EpochRecord(0.25)}))
         assert found == [pytest.approx(rates) for rates in expected]
-    # Long epochs are shown by some updates.
-    (rates,) = previewed(line_params([1.0], learning_rate=PolynomialDecayParams(**linear, epochs=1), epochs=1), 1000)
-    assert (rates.updates, len(rates.points)) == ((0, 1000), 40)
-    assert (rates.points[0], rates.points[-1]) == ((0.0, 1.0), (0.999, pytest.approx(0.001, rel=1e-4)))
-
-
-def test_updates_are_numbered_through_the_stages() -> None:
-    rule = ConstantParams(lr=1.0, modulation=CyclicModulationParams(4, 0.5))
-    one, two = (line_params([1.0], learning_rate=rule, epochs=5, train_accum_steps=accum) for accum in (1, 2))
-    one.schedules = [ScheduleParams("optimizer.clip_value", {0: 1.0, 5: 2.0})]
-    plan = [planned(one, 1, 1), planned(one, 2, 2), planned(two, 3, 3), planned(one, 4, 5, rate_control=False)]
-    found = preview_rates([(stage, batches, None) for stage, batches in zip(plan, (3, 3, 4, 3), strict=True)])
-    assert [epoch.updates for epoch in found["optimizer.clip_value"]] == [(0, 3), (3, 6), (8, 11), (11, 14)]
-    assert found["optimizer.clip_value"][2].points[0] == (3.0, 1.6)
-    # Six batches, six updates; two of two batches each; three and three.
-    assert [epoch.updates for epoch in found[RATE]] == [(0, 3), (3, 6), (6, 8), (8, 11), (11, 14)]
-    rates = [[rate for _, rate in epoch.points] for epoch in found[RATE]]
-    assert rates == [[1, 0.5, 0.25], [0.125, 1, 0.5], [0.25, 0.125], [1, 0.5, 0.25], [0.125, 1, 0.5]]
-    assert [epoch.points[0][0] for epoch in found[RATE]] == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 
 def test_a_preview_is_what_the_training_does(tmp_path: Path) -> None:
@@ -192,7 +169,6 @@ def test_replay_of_a_file(tmp_path: Path) -> None:
     ("main", "words", "message"),
     [
         (REPLAY, "history.json --learning_rate NewbobRel", "monitor is None, expected a logged value (loss"),
-        (REPLAY, ".", "no run at"),
         (REPLAY, "empty", "records no epoch: nothing to replay"),
         (PREVIEW, f"{MIN} --png gone/x.png", "gone/x.png cannot be written: there is no"),
         (PREVIEW, f"{MIN} --learning_rate Function --learning_rate.function no:f", ": change --learning_rate.function"),

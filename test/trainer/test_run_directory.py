@@ -10,19 +10,16 @@ import pytest
 
 from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import UsageError
-from tfaip.model.weights import WEIGHTS_FILE
 from tfaip.params import post_init
 from tfaip.params.stored import save_params
 from tfaip.params.types import FunctionName
-from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.names import PARAMS_FILE, check_directory_names, check_history_file
-from tfaip.trainer.run.output import ARRAYS_FILE, STATE_FILE
 from tfaip.trainer.run.permission import Permission, read_permission, record_permission
 from tfaip.trainer.scheduler import FunctionParams, NewbobRelParams
 from tfaip.trainer.stages.params import TrainStage
-from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS
+from tfaip.util.manifest import CHECKPOINT_MARKS
 
 
 @pytest.fixture
@@ -164,10 +161,11 @@ SUB, BEST = '{"checkpoint_sub_dir": "my"}', '{"early_stopping": {"best_model_nam
 @pytest.mark.parametrize(
     ("stored", "file"),
     [
-        *((SUB, file) for file in ("my/thesis.tex", "my", "my/epoch_0001/thesis.tex")),
+        *((SUB, file) for file in ("my/thesis.tex", "my", "my/epoch_0001/thesis.tex", "notes.txt", ".tmp-notes.txt")),
         *((BEST, file) for file in ("my/thesis.tex", "my")),
         *(("{}", file) for file in ("checkpoint", "checkpoint/epoch_0001/thesis.tex", "history.json/thesis.tex")),
         *(("{}", file) for file in ("train/thesis.tex", "stages/thesis.tex", "export/thesis.tex")),
+        *(("{}", file) for file in ("stages/mine/x", "train/plugins/own/x")),
     ],
 )
 def test_what_stored_params_name_is_removed_only_if_a_run_has_written_it(stored, file, tmp_path: Path) -> None:
@@ -191,11 +189,6 @@ PARAMS = TutorialScenario.trainer_params_cls()
 OUTSIDE = ["..", "../other", "best/../..", "/etc", "/", "a/b"]
 RESERVED = [".tmp-ck", "trainer_params.json", "train.log", "epoch_0008", "export", "Train", "lav_l12"]
 IMPOSSIBLE = ["", ".", "a\0b", "x" * 246, "ü" * 123, "a\nb", "\ud800", "{epoch", "{step}"]
-
-
-def test_the_marks_are_the_files_of_models_and_checkpoints() -> None:
-    assert set(MODEL_MARKS) == {SCENARIO_PARAMS_FILE, WEIGHTS_FILE}
-    assert set(CHECKPOINT_MARKS) > {STATE_FILE, ARRAYS_FILE}
 
 
 def test_names_that_directories_cannot_have(tmp_path: Path) -> None:

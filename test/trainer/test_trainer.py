@@ -288,26 +288,6 @@ def test_a_run_with_two_calls_resumes_in_the_first(tmp_path: Path, caplog: pytes
         run(params(tmp_path / "5"), TwiceTrainer, restore=True)
 
 
-def test_rates_begin_again_with_the_count_of_epochs() -> None:
-    class ThriceTrainer(Trainer[LineTrainerParams]):
-        """More epochs of the same count, then the rates from the beginning, then nothing that is left."""
-
-        def fit(self) -> Logs:
-            super().fit()
-            self.params.epochs = 3
-            super().fit()
-            self.params.current_epoch = 0
-            super().fit()
-            return super().fit()
-
-    made = params(None)
-    made.gen.train.x = [1.0]
-    made.learning_rate.rates = [1.0, 0.5, 0.25]
-    trainer, _ = run(made, ThriceTrainer)
-    assert [trainer.history[epoch].lr for epoch in trainer.history.epochs] == [1, 0.5, 0.25, 1, 0.5, 0.25]
-    assert weight(trainer) == -3.5
-
-
 def test_hooks_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> None:
     class CountingTrainer(Trainer[LineTrainerParams]):
         """Sets a number that the trainer of tfaip 1.2 read."""

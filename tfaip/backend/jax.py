@@ -110,9 +110,12 @@ def synchronize(model: keras.Model) -> None:
     assign_kept_state(model)
 
 
-def metric_values(model: keras.Model) -> list[np.ndarray]:
-    """Return the values of `metrics_variables` of a model between the executions of a running `fit`."""
-    return [np.asarray(local_value(value)) for value in running_metrics(model)]
+def metric_values(model: keras.Model) -> Sequence[Any]:
+    """Return copies of the metrics in a running `fit`, without waiting: the next execution gives the arrays away."""
+    return _copies([local_value(value) for value in running_metrics(model)])
+
+
+_copies = jax.jit(partial(jax.tree.map, jax.numpy.copy))
 
 
 def named_part(name: str) -> AbstractContextManager[Any]:

@@ -136,9 +136,9 @@ def synchronize(model: keras.Model) -> None:
     """Assign to the variables of a model what `fit` keeps elsewhere while it runs; on TensorFlow there is nothing."""
 
 
-def metric_values(model: keras.Model) -> list[np.ndarray]:
-    """Return the values of `metrics_variables` of a model, also between the executions of a running `fit`."""
-    return [host_view(variable) for variable in model.metrics_variables]
+def metric_values(model: keras.Model) -> Sequence[Any]:
+    """Return what `metrics_variables` of a model hold after the last execution of a running `fit`; a read may wait."""
+    return [host_view(variable).copy() for variable in model.metrics_variables]
 
 
 def named_part(name: str) -> AbstractContextManager[Any]:

@@ -27,13 +27,13 @@ from tfaip.params.names import (
     top_package,
     warn_removed,
 )
+from tfaip.params.tree import field_default, join_path, nodes_by_path
 
 # What `paiargparse` and `dataclasses_json` assign to each class that they decorate.
 _JSON_METHODS = {"to_dict", "from_dict", "to_json", "from_json", "schema", "__setattr__"}
 _UNSAFE_PACKAGES = {"paiargparse", "dataclasses_json"}
 _CLASS_VARIABLE = re.compile(r"(\w+\.)?ClassVar\b")
 _CLASS_NAME = re.compile(r"(?:\.*(?:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)?:)?[A-Za-z_]\w*", re.ASCII)
-_MOST_PATHS = 3
 # Set on the objects that work: a field of one of these names would be replaced.
 _ATTRIBUTES = {"params", "mode", "data_params", "rng"}
 
@@ -95,13 +95,14 @@ class ParamsBase(metaclass=ParamsMeta):
         """
         check_fields(self)
 
-    # The methods import `stored` when they are called: it needs modules that need this class.
+    # The methods import when they are called: the modules need this class.
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tree as nested plain values, each node with its class (`__cls__`)."""
-        from tfaip.params.stored import to_dict
+        from tfaip.params.codec import encode
 
-        return to_dict(self)
+        encoded: dict[str, Any] = encode(self)
+        return encoded
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, trusted: Iterable[str] = ()) -> Self:
@@ -111,10 +112,10 @@ class ParamsBase(metaclass=ParamsMeta):
         return from_dict(cls, values, trusted=trusted)
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Return `to_dict` as JSON text."""
-        from tfaip.params.stored import to_json
+        """Return `to_dict` as JSON text; non-finite numbers are written as NaN and Infinity."""
+        import json  # 4 ms, and few programs that declare params need it
 
-        return to_json(self, indent=indent)
+        return json.dumps(self.to_dict(), indent=indent)
 
     @classmethod
     def from_json(cls, text: str, *, trusted: Iterable[str] = ()) -> Self:
@@ -131,16 +132,13 @@ class ParamsBase(metaclass=ParamsMeta):
                 setattr(self, name, values.pop(name))
             values = _bound(cls, args, current_names(cls, values) if values else values)
             for known in fields(cls):
-                if known.name in values:
-                    value = values[known.name]
-                elif known.default_factory is not MISSING:
-                    value = known.default_factory()
-                elif known.default is not MISSING:
-                    value = known.default
-                else:
+                value = values[known.name] if known.name in values else field_default(known)
+                if value is not MISSING:
+                    setattr(self, known.name, value)
+                elif known.init and cls.__init__ is ParamsBase.__init__:
+                    raise TypeError(f"{cls.__name__}.__init__() misses {known.name!r}, which has no default")
+                else:  # the constructor of the class, or its code, sets it
                     _forget(cls, known.name)
-                    continue
-                setattr(self, known.name, value)
             self.__post_init__()
 
         @reprlib.recursive_repr()
@@ -187,7 +185,7 @@ def _bound(cls: Any, args: tuple[Any, ...], values: dict[str, Any]) -> dict[str,
     """Return the arguments of a constructor by the names of the fields.
 
     Raises:
-        TypeError: if there is no such argument, or one is missing or given twice.
+        TypeError: if there is no such argument, or one is given twice.
     """
     function = f"{cls.__name__}.__init__()"
     taken = {known.name: known for known in fields(cls) if known.init}
@@ -202,10 +200,6 @@ def _bound(cls: Any, args: tuple[Any, ...], values: dict[str, Any]) -> dict[str,
         if name in bound:
             raise TypeError(f"{function} got multiple values for argument {name!r}")
         bound[name] = value
-    has_constructor = cls.__init__ is not ParamsBase.__init__  # it sets the others itself
-    for name, known in taken.items():
-        if name not in bound and known.default is known.default_factory is MISSING and not has_constructor:
-            raise TypeError(f"{function} misses the argument {name!r}, which has no default")
     return bound
 
 
@@ -218,8 +212,6 @@ def _forget(cls: type, name: str) -> None:
 
 def _no_attribute(node: Any, name: str) -> AttributeError:
     """Return the error of a name that is no attribute: where a field of this name is below a node, else near names."""
-    from tfaip.params.tree import join_path, nodes_by_path
-
     cls = type(node)
     known, removed = [known.name for known in fields(cls)], removed_fields(cls)
     if name in known:
@@ -230,7 +222,7 @@ def _no_attribute(node: Any, name: str) -> AttributeError:
         reason = f"was removed: {removed[name]}"
     else:
         below = [join_path(path, name) for path, part in nodes_by_path(node) if name in part.__dataclass_fields__]
-        hint = f"; did you mean {' or '.join(below[:_MOST_PATHS])}?" if below else did_you_mean(name, known)
+        hint = f"; did you mean {' or '.join(below[:3])}?" if below else did_you_mean(name, known)
         reason = f"does not exist{hint}"
     if isinstance(node, Part):
         reason += "; these are params: compute other values in a functools.cached_property"
@@ -352,43 +344,35 @@ class Part(ParamsBase):
     _is_created: ClassVar[bool] = False
 
     def __init_subclass__(part_cls, **kwargs: Any) -> None:  # noqa: N804 (cls is an argument)
-        super().__init_subclass__(**kwargs)
-        if not part_cls._is_created:
-            part_cls._check_declaration()
-
-    @classmethod
-    def _check_declaration(cls) -> None:
-        """Raise if the class body has a constructor, or a field with the name of something else.
+        """Declare a part.
 
         Raises:
-            TypeError: if it does.
+            TypeError: the class body has a constructor, or a field with the name of something else.
         """
-        if vars(cls).get("__init__") is not ParamsBase.__init__:
+        super().__init_subclass__(**kwargs)
+        if part_cls._is_created:
+            return
+        if vars(part_cls).get("__init__") is not ParamsBase.__init__:
             raise TypeError(
-                f"{cls.__qualname__} has an __init__, but its fields are its params, which `create` gives to a new "
-                "object: compute other values in a functools.cached_property"
+                f"{part_cls.__qualname__} has an __init__, but its fields are its params, which `create` gives to a "
+                "new object: compute other values in a functools.cached_property"
             )
-        ours = [base for base in cls.__mro__[1:] if top_package(base.__module__) == OWN_PACKAGE]
-        fields = inherited_fields(cls)  # not those of the class, which a decorator may still complete
-        shared = {name: None for name, value in vars(cls).items() if isinstance(value, Shared)}
-        for name, annotation in {**inspect.get_annotations(cls), **shared}.items():
+        ours = [base for base in part_cls.__mro__[1:] if top_package(base.__module__) == OWN_PACKAGE]
+        fields = inherited_fields(part_cls)  # not those of the class, which a decorator may still complete
+        shared = {name: None for name, value in vars(part_cls).items() if isinstance(value, Shared)}
+        for name, annotation in {**inspect.get_annotations(part_cls), **shared}.items():
             if name in fields or "ClassVar" in str(annotation):
                 continue
             if name in _ATTRIBUTES or any(name in vars(base) for base in ours):
                 raise TypeError(
-                    f"{cls.__qualname__}.{name} cannot be a field, since {name} is something else in "
-                    f"{cls.__mro__[1].__name__}: choose another name, or leave out the annotation"
+                    f"{part_cls.__qualname__}.{name} cannot be a field, since {name} is something else in "
+                    f"{part_cls.__mro__[1].__name__}: choose another name, or leave out the annotation"
                 )
 
     @classmethod
     def cls(cls) -> type[Self]:
         """Return the class itself."""
         return cls
-
-    @classmethod
-    def _is_bare(cls) -> bool:
-        """Return True for a class to derive from: a base of the toolkit, or one with a `cls` of its own."""
-        return Part in cls.__bases__ or not is_part(cls)
 
     def _create(self, **attributes: Any) -> Self:
         """Return a new object that works, with the values of these params and further attributes."""

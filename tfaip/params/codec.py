@@ -261,7 +261,11 @@ class Decoder:
             raise UsageError(f"{place} needs a class: name it with {CLASS_KEY}")
         # The code of the package that declares the field runs already.
         inner = dataclasses.replace(self, trusted=self.trusted and self.trusted.and_code_of(declared))
-        given = self._fields_in(value, origin, place)
+        given = by_present_name(origin, {key: item for key, item in value.items() if key != CLASS_KEY}, place)
+        known = [field.name for field in node_fields(origin)]
+        for name, (key, _) in given.items():
+            if name not in known:
+                self._unknown(origin, str(key), known, place)
         decoded = {}
         for field in node_fields(origin):
             if field.name in given:
@@ -274,15 +278,6 @@ class Decoder:
 
     def _chosen_class(self, name: Any, declared: Any, place: str) -> type:
         return find_class(name, declared, self.trusted, place)
-
-    def _fields_in(self, value: Mapping[str, Any], cls: Any, place: str) -> dict[str, tuple[str, Any]]:
-        """Return key and value that a mapping gives for the fields of a class, by their present names."""
-        given = by_present_name(cls, {key: item for key, item in value.items() if key != CLASS_KEY}, place)
-        known = [field.name for field in node_fields(cls)]
-        for name, (key, _) in given.items():
-            if name not in known:
-                self._unknown(cls, str(key), known, place)
-        return given
 
     def _unknown(self, cls: type, key: str, known: Sequence[str], place: str) -> None:
         """Raise for a key that is no field, but a removed one; else training would differ from what the file says."""
@@ -373,7 +368,7 @@ def only_word(words: Words, declared: Any, flag: str) -> Any:
 
 def choices_of(value: Any, declared: Any) -> list[Any]:
     """Return the choices of a type, a `Literal` or an enum, that a word or plain value means exactly."""
-    choices = _choices(declared)
+    choices = named_choices(declared)
     if types.is_subclass(declared, Enum):
         choices += [(member.name, member) for member in declared]
     if isinstance(value, Word):
@@ -382,8 +377,10 @@ def choices_of(value: Any, declared: Any) -> list[Any]:
     return [choice for name, choice in choices if type(name) is type(value) and name == value]
 
 
-def _choices(declared: Any) -> list[tuple[Any, Any]]:
-    """Return the choices of a `Literal` or an enum, each with its plain value."""
+def named_choices(declared: Any) -> list[tuple[Any, Any]]:
+    """Return the choices of a `Literal`, an enum or a bool, each with its plain value."""
+    if declared is bool:
+        return [(True, True), (False, False)]
     if get_origin(declared) is Literal:
         return [(choice, choice) for choice in get_args(declared)]
     return [(encode(member.value), member) for member in declared] if types.is_subclass(declared, Enum) else []
@@ -469,13 +466,11 @@ class Kind(NamedTuple):
         decode: returns the value of a declared type for a `Word`, or for what JSON has, at a place; an arithmetic,
             look-up or value error means that it does not fit.
         is_text: JSON has the values as texts.
-        completions: values that a shell offers; None: there are others.
     """
 
     encode: Callable[[Any, Path | None], Any]
     decode: Callable[[Decoder, Any, Any, str], Any]
     is_text: bool = True
-    completions: Sequence[str] | None = None
 
 
 def _number(_: Decoder, value: Any, declared: Any, place: str) -> Any:
@@ -542,10 +537,10 @@ KINDS: dict[type, Kind] = {
     types.FunctionName: Kind(lambda value, _: value, _function),
     types.FieldText: Kind(lambda value, _: value, _field_text),
     str: Kind(lambda value, _: value, _text),
-    type(None): Kind(lambda value, _: value, _none, False, []),
-    bool: Kind(lambda value, _: value, _bool, False, ["True", "False"]),
-    Integral: Kind(lambda value, _: int(value), _number, False, []),  # also those of NumPy
-    Real: Kind(lambda value, _: float(value), _number, False, []),
+    type(None): Kind(lambda value, _: value, _none, False),
+    bool: Kind(lambda value, _: value, _bool, False),
+    Integral: Kind(lambda value, _: int(value), _number, False),  # also those of NumPy
+    Real: Kind(lambda value, _: float(value), _number, False),
     Resource: Kind(lambda value, directory: value.stored(directory), _path),
     PurePath: Kind(lambda value, _: str(value), _path),
 }
@@ -555,11 +550,3 @@ KINDS: dict[type, Kind] = {
 def kind_of(declared: Any) -> Kind | None:
     """Return the kind of values of a type; None if there is none."""
     return next((kind for base, kind in KINDS.items() if types.is_subclass(declared, base)), None)
-
-
-def completions_of(declared: Any) -> Sequence[str] | None:
-    """Return all values of a type, none for a number; None if there are other texts."""
-    kind, choices = kind_of(declared), _choices(declared)
-    if choices:
-        return [str(plain) for plain, _ in choices]
-    return None if kind is None else kind.completions

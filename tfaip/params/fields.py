@@ -13,7 +13,6 @@ from operator import ge, gt, le, lt
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from tfaip.errors import UsageError
-from tfaip.params.names import did_you_mean
 from tfaip.util.text import shorten
 
 _KEY = "limits"
@@ -169,11 +168,6 @@ class Limits(NamedTuple):
         return f"in {opening}{lower}, {upper}{closing}"
 
 
-def limits(**given: Any) -> dict[str, Any]:
-    """Return metadata of a field that limits its value, as the arguments of `Limits`."""
-    return {_KEY: Limits(**given)}
-
-
 def limits_of(cls: type, name: str) -> Limits | None:
     """Return the limits of a field of a class: those that it declares, else those that it inherits."""
     return next((field.metadata[_KEY] for field in versions_of(cls, name) if _KEY in field.metadata), None)
@@ -319,8 +313,6 @@ def option(
         TypeError: if there is no such argument.
         ValueError: if an argument has no meaning, or both `default` and `factory` are given.
     """
-    for name in given.keys() - _Options.__annotations__.keys():
-        raise TypeError(f"option() has no argument {name!r}{did_you_mean(name, _Options.__annotations__)}")
     flag: dict[str, Any] = dict(given)
     limiting = [name for name in Limits._fields if name != "choices"]
     ends = {name: flag.pop(name) for name in limiting if name in flag}
@@ -331,7 +323,7 @@ def option(
     if metadata["enforce_choices"] and not any(map(dataclasses.is_dataclass, choices or ())):
         ends["choices"] = choices
     if any(value is not None for value in ends.values()):
-        metadata |= limits(**ends)
+        metadata[_KEY] = Limits(**ends)
     field: T
     if factory is None:
         field = default_field(default, metadata=metadata)

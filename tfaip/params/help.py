@@ -313,14 +313,14 @@ def answer_shell(flags: Iterable[tuple[str, str, Sequence[str] | None]]) -> None
 
 
 def completions_of(entry: Entry) -> list[str] | None:
-    """Return the values of a flag that is a choice, none for a number; None for any other flag."""
+    """Return the values of a flag that is a choice; None for any other flag."""
     if entry.kind != "leaf":
         return [] if entry.choice is None else list(entry.choice.names())
     if entry.meta.get("choices"):
         return [str(choice) for choice in entry.meta["choices"]]
     declared = strip(entry.declared)
-    found = [codec.completions_of(member) for member in (members_of(declared)[0] if is_union(declared) else [declared])]
-    return None if None in found else [value for values in found for value in values or ()]
+    members = members_of(declared)[0] if is_union(declared) else [declared]
+    return [str(plain) for member in members for plain, _ in codec.named_choices(member)] or None
 
 
 # --- Config files as `--print_config` writes them

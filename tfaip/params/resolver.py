@@ -165,11 +165,11 @@ class Resolver:
         node = Entry(key, place.name, place.meta, declared, MISSING, "node", parent=parent, optional=kind.optional)
         if not place.meta.get("fix_dc"):
             node.choice = ClassChoice(declared, place.meta, [type(default)] if is_node(default) else [])
-        hit = self.settings.choice(key, lowest, is_fixed=node.choice is None)
+        hit = self.settings.choice(key, lowest, kind.optional, is_fixed=node.choice is None)
         if hit is not None and is_node(hit.value):
             node.source, default = hit.source, hit.value
             self._begin(node, type(default), default)
-        elif hit is not None and node.choice is not None and (kind.optional or not hit.is_empty_section):
+        elif hit is not None and node.choice is not None:
             node.source = hit.source
             cls = self._chosen_class(node, node.choice, hit)
             # A lower source may have set fields of the class that was chosen there.
@@ -228,9 +228,7 @@ class Resolver:
             node.entries.append(self._entry(inner, types_of[field.name], default, given, lowest, node))
         self._trusted = trusted
 
-    def _entry(
-        self, place: Place, declared: Any, default: Any, given: bool, lowest: int, parent: Entry | None
-    ) -> Entry:
+    def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, parent: Entry) -> Entry:
         kind = types.field_kind(declared)
         declared = kind.declared
         if kind.kind == "node":
@@ -242,8 +240,8 @@ class Resolver:
             raise TypeError(f"two fields share the flag --{key}: give one of them another name or mode")
         self._claimed.add(key)
         leaf = Entry(key, place.name, place.meta, declared, default, parent=parent)
-        hit = self.settings.value(key, lowest)
-        if hit is not None and not (hit.is_empty_section and _is_section(declared)):
+        hit = self.settings.value(key, lowest, takes_none=not _is_section(declared))
+        if hit is not None:
             leaf.value, leaf.source = self._decoded(hit, leaf), hit.source
         is_dict = types.origin_of(declared) in types.DICT_TYPES or isinstance(leaf.value, dict)
         if is_dict or types.object_type(declared) is not None:
@@ -260,9 +258,9 @@ class Resolver:
         key = place.flag
         group = Entry(key, place.name, place.meta, kind.declared, MISSING, kind.kind, parent=parent, choice=choice)
         group.optional = kind.optional
-        hit = self.settings.value(key, lowest, holds_nodes=True)
+        hit = self.settings.value(key, lowest, kind.optional, holds_nodes=True)
         names: Mapping[str, Any] | None = None if default is None else dict.fromkeys(items)
-        if hit is not None and (kind.optional or not hit.is_empty_section):
+        if hit is not None:
             # A new list replaces the whole list of lower sources, with all fields of its items.
             group.source, lowest, items = hit.source, hit.rank, {}
             self.settings.replace(f"{key}.", hit.rank)
@@ -271,8 +269,6 @@ class Resolver:
                 self.settings.value(key, lowest)  # marks them as used
                 items = objects
             names = dict.fromkeys(items) or _chosen_names(group, hit)
-        else:
-            hit = None
         if names is None:
             return group
         group.cls = dict if kind.kind == "dict" else list

@@ -213,7 +213,8 @@ def refuse_unknown(settings: Settings, roots: Sequence[Entry], general: Sequence
         if key in general:
             raise UsageError(f"{given.label} is a flag of the command itself: give it as --{key} on the command line")
         error = UsageError if source.is_trusted else UnknownFlag
-        raise error(f"{source.where}unknown {source.noun} {shown}{_hint(key, roots, general, source.dashes)}")
+        noun = "flag" if source.is_trusted else "key"
+        raise error(f"{source.where}unknown {noun} {shown}{_hint(key, roots, general, source.dashes)}")
 
 
 def removed_note(key: str, roots: Sequence[Entry]) -> str | None:

@@ -24,10 +24,7 @@ class Source:
 
     # It may name any class and function, not only what is trusted.
     is_trusted: ClassVar[bool] = False
-    # A key without a value is the title of a section, and sets nothing.
-    has_sections: ClassVar[bool] = True
-    # What messages call a key, and what is before it there.
-    noun: ClassVar[str] = "key"
+    # What messages have before a key.
     dashes: ClassVar[str] = ""
 
     @property
@@ -42,7 +39,7 @@ class Flags(Source):
 
     name: str = "command line"
 
-    is_trusted, has_sections, noun, dashes, where = True, False, "flag", "--", ""
+    is_trusted, dashes, where = True, "--", ""
 
 
 class Setting(NamedTuple):
@@ -67,8 +64,8 @@ class Setting(NamedTuple):
 
     @property
     def is_empty_section(self) -> bool:
-        """True for a key of a config file whose own keys are missing, for example comments."""
-        return self.value is None and self.source.has_sections
+        """True for a key of a config file whose own keys are missing, for example comments; it sets nothing."""
+        return self.value is None and not self.source.is_trusted
 
 
 class Settings:
@@ -112,18 +109,18 @@ class Settings:
                 present[rank] = given._replace(parent=parent)  # messages name what was typed
         return bool(paths)
 
-    def value(self, flag: str, lowest: int = 0, holds_nodes: bool = False) -> Setting | None:
+    def value(self, flag: str, lowest: int = 0, takes_none: bool = True, holds_nodes: bool = False) -> Setting | None:
         """Return what is given for a flag that holds a value, or a list or dict of nodes, which are looked up later."""
         found: Setting | None = None
         for rank, given in sorted(self._given.get(flag, {}).items()):
             if not holds_nodes or not _parts(given.value):
                 self._used.add((flag, rank))
-            if rank >= lowest:
+            if rank >= lowest and (takes_none or not given.is_empty_section):
                 found = given
         return found
 
-    def choice(self, flag: str, lowest: int = 0, is_fixed: bool = False) -> Setting | None:
-        """Return the selected class, `flag: Name` or `__cls__` below the flag; or an object, or an empty section.
+    def choice(self, flag: str, lowest: int = 0, takes_none: bool = True, is_fixed: bool = False) -> Setting | None:
+        """Return the selected class, `flag: Name` or `__cls__` below the flag; or an object.
 
         A class that is fixed cannot be selected.
         """
@@ -138,7 +135,7 @@ class Settings:
             if is_fixed and not is_node(given.value) and given.value is not None:
                 continue
             self._used.add((given.path, rank))
-            if rank >= lowest:
+            if rank >= lowest and (takes_none or not given.is_empty_section):
                 found = given
         return found
 

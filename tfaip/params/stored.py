@@ -28,33 +28,36 @@ PACKAGE_KEY = "__tfaip__"
 T = TypeVar("T")
 
 
-def to_dict(params: Any) -> dict[str, Any]:
-    """Return nested plain values: nodes with `__cls__`, enums by value, keys as strings.
-
-    Raises:
-        TypeError: a value that params cannot store.
-    """
-    encoded: dict[str, Any] = encode(params)
-    return encoded
-
-
-def from_dict(cls: type[T], values: Mapping[str, Any], *, trusted: Iterable[str] = ()) -> T:
-    """Build params from what `to_dict` returned. Missing keys take their defaults.
+def from_dict(
+    cls: type[T],
+    values: Mapping[str, Any],
+    *,
+    trusted: Iterable[str] = (),
+    path: Path | None = None,
+    key: str | None = None,
+) -> T:
+    """Build params from what `to_dict` of params returned. Missing keys take their defaults.
 
     Args:
         cls: class of the root; the dict may name a subclass.
         values: what `to_dict` returned, or the content of a file of params.
         trusted: further top-level packages whose classes may be named.
+        path: of the file; resources are relative to its directory.
+        key: of the part of the content to read; None: all of it.
 
     Raises:
-        UsageError: a wrong type, an unknown key, a class that is not allowed.
+        UsageError: a newer format, a wrong type, an unknown key, a class that is not allowed.
     """
-    return _decode(cls, values, trusted)
-
-
-def to_json(params: Any, *, indent: int | None = None) -> str:
-    """Return `to_dict` as JSON text; non-finite numbers are written as NaN and Infinity."""
-    return json.dumps(to_dict(params), indent=indent)
+    document = dict(values)
+    version = document.pop(VERSION_KEY, 0)
+    written_by = document.pop(PACKAGE_KEY, "of an unknown version")
+    if version not in (0, FORMAT_VERSION):
+        raise UsageError(f"written by tfaip {shorten_text(str(written_by), 40)} in a newer format: update tfaip")
+    kind = compat("former").FormerDecoder if is_former(document) else Decoder
+    decoder = kind(Trust.of(trusted), path and path.parent)
+    decoded: T = decoder.decode(document if key is None else document.get(key), cls, "params")
+    decoder.finish(decoded, str(path or "a dict"))
+    return decoded
 
 
 def from_json(cls: type[T], text: str, *, trusted: Iterable[str] = ()) -> T:
@@ -94,28 +97,13 @@ def load_params(path: str | Path, cls: type[T], *, trusted: Iterable[str] = (), 
     path = Path(path)
     document = read_json(path)
     try:
-        loaded = _decode(cls, document, trusted, path, key)
+        loaded = from_dict(cls, document, trusted=trusted, path=path, key=key)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
     for node in nodes_of(loaded):
         if hasattr(node, "limit_to_machine"):
             node.limit_to_machine(path)
     return loaded
-
-
-def _decode(
-    cls: type[T], document: Mapping[str, Any], trusted: Iterable[str], path: Path | None = None, key: str | None = None
-) -> T:
-    document = dict(document)
-    version = document.pop(VERSION_KEY, 0)
-    written_by = document.pop(PACKAGE_KEY, "of an unknown version")
-    if version not in (0, FORMAT_VERSION):
-        raise UsageError(f"written by tfaip {shorten_text(str(written_by), 40)} in a newer format: update tfaip")
-    kind = compat("former").FormerDecoder if is_former(document) else Decoder
-    decoder = kind(Trust.of(trusted), None if path is None else path.parent)
-    decoded: T = decoder.decode(document if key is None else document.get(key), cls, "params")
-    decoder.finish(decoded, "a dict" if path is None else str(path))
-    return decoded
 
 
 def flat_params(value: Any, path: str = "") -> dict[str, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from tfaip.components.userlogs import console_unless_configured
 from tfaip.params.settings import set_flags
-from tfaip.params.stored import from_json, to_json
+from tfaip.params.stored import from_json
 from tfaip.params.tree import diff
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.run.names import CHECKPOINT_NAME
@@ -31,7 +31,7 @@ _SHOWN = 3
 def check_params(params: Any, scenario: Any) -> None:
     """Raise unless trainer params are the same after they were written as JSON and read again."""
     cls = scenario.trainer_params_cls()
-    read = from_json(cls, to_json(params), trusted=scenario.declared_packages())
+    read = from_json(cls, params.to_json(), trusted=scenario.declared_packages())
     # A default that a class declares may be read as another type: `flag: bool = 0` as False.
     changes = [str(change) for change in diff(params, read) if change.old != change.new]
     _require(not changes, f"params differ after they were stored and read: {_some(changes)}")

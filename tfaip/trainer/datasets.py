@@ -31,11 +31,7 @@ from tfaip.params.tree import diff, flag_of
 from tfaip.trainer.params import Params, TrainerPipelineParamsBase
 from tfaip.trainer.reporting.progress import shows_bar
 from tfaip.util.logging import logger
-from tfaip.util.text import shorten, shorten_text
 from tfaip.util.typing import Element
-
-# Characters of a message for options and their values.
-OPTIONS_LIMIT = 120
 
 log = logger(__name__)
 
@@ -122,11 +118,9 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
             return False
         raise
     if size == 0 and changes != []:
-        options = [f"{flag_of(generator, 'val', change.path)} {shorten(change.new)}" for change in changes or ()]
-        given = shorten_text(", ".join(options) or type(generator).__name__, OPTIONS_LIMIT)
         raise FieldAdvice(
-            f"the validation data have no sample ({given}): correct that, give no validation data at all, or switch "
-            "the validation off with {val_every_n} 0",
+            f"the validation data ({type(generator).__name__}) have no sample: correct their options, leave out all, "
+            "or switch the validation off with {val_every_n} 0",
             "val_every_n",
         )
     return size != 0

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any
@@ -360,6 +360,8 @@ class TrainingEpoch(StepCallbacks):
 
     def _check_divergence(self) -> None:
         """Raise if the optimizer has stopped since updates were not finite; all weights are those from before."""
+        if self._windows is not None:
+            self._windows.log_ended()
         backend.synchronize(self._training.model)
         stopped = self._training.model.optimizer.stopped_at()
         self._polled = time.monotonic()
@@ -430,6 +432,7 @@ class UpdateWindows:
         mean = keras.metrics.Mean  # without classes whose result is another, such as RootMeanSquaredError
         means = [m for m in self._model.metrics if isinstance(m, mean) and type(m).result is mean.result]
         self._places = [(m.name, variables.index(id(m.total)), variables.index(id(m.count))) for m in means]
+        self._ended: tuple[int, float, Sequence[Any]] | None = None
 
     def steps_per_execution(self, most: int) -> int:
         """Return the largest number of batches, at most `most`, of executions that end where the windows end."""
@@ -438,18 +441,24 @@ class UpdateWindows:
         return next(steps for steps in range(min(most, common), 0, -1) if common % steps == 0)
 
     def end_step(self, step: int, rate: float) -> None:
-        """End the window if it ends after `step` batches of the epoch."""
-        progress = self._progress
-        if step - progress.window_step < self._batches and step < self._last:
+        """Log the window that ended before; end this one if it ends after `step` batches of the epoch."""
+        self.log_ended()
+        if step - self._progress.window_step >= self._batches or step == self._last:
+            # It is read while the next execution runs: a wait for this one would leave the device idle.
+            self._ended = step, rate, backend.metric_values(self._model)
+            self._progress.window_step = step
+
+    def log_ended(self) -> None:
+        """Log the window that has ended if it is not logged yet."""
+        if self._ended is None:
             return
-        arrays = backend.metric_values(self._model)
-        values: Logs = {}
+        (step, rate, arrays), self._ended = self._ended, None
+        window, values = self._progress.window, dict[str, float]()
         for name, total, count in self._places:
             ends = [float(arrays[total]), float(arrays[count])]
-            sums, number = (end - begin for end, begin in zip(ends, progress.window.get(name, (0.0, 0.0)), strict=True))
+            sums, number = (end - begin for end, begin in zip(ends, window.get(name, (0.0, 0.0)), strict=True))
             values[name] = sums / number if number else math.nan
-            progress.window[name] = ends
-        progress.window_step = step
+            window[name] = ends
         schedule, batches = self._model.optimizer.schedule, self._before + step
         if schedule.varies:
             backend.synchronize(self._model)

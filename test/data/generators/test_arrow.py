@@ -85,17 +85,6 @@ def test_a_damaged_row_group_costs_its_rows_alone(tmp_path: Path) -> None:
     assert [generator[row].targets["y"] for row in range(3, 11)] == list(range(3, 11))
 
 
-def test_rows_that_are_no_text_are_refused_each_time(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.table({"x": pa.array([b"\xff", b"a"]).view("string")}), tmp_path / "a")
-    generator: Any = Parquet(files=[str(tmp_path / "a")], input_columns=["x"]).create(PipelineMode.TRAINING)
-    for row in (0, 1):
-        with pytest.raises(UsageError, match=f"^cannot read the Parquet file .*a, row {row}: .*Invalid UTF8"):
-            generator[row]
-
-
 def test_values_are_those_of_python_but_for_lists_of_numbers(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq

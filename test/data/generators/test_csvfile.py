@@ -70,9 +70,7 @@ def test_many_rows_take_some_bytes_each(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("x,y\n1\n", r"a.csv, line 2: expected 2 columns"),
-        ("x,y\n1,2\n1,2,3\n", r"a.csv, line 3: expected 2 columns"),
         ("a,b\n1,2\n", "has no column x, y: it has 'a', 'b'$"),
-        ("x, y\n1,2\n", "has no column y: it has 'x', ' y'$"),
         ("", "has no column x, y: it has nothing$"),
         ('x,y\n1,"2\n', "cannot read the CSV file .*a.csv: unexpected end of data"),
         ("x,x,y\n1,2,3\n", "has the column x twice in its header"),

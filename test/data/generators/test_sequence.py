@@ -160,11 +160,9 @@ def test_items_of_another_form() -> None:
     ("dataset", "columns", "message"),
     [
         (None, COLUMNS, r"has no data set, which only Python can give .* create_trainer\(params, r"),
-        ({"train": Rows(), "test": Rows()}, COLUMNS, "is a dict: expected one data set of single items"),
         (iter(LIST), COLUMNS, r"is a list_iterator: .* one that begins again with each iter\(\)$"),
         (7, COLUMNS, "is a int: expected one data set of single items, with a length and an index"),
         ([{"a": 1, "b": 2}], COLUMNS, "has no column x, y: it has 'a', 'b'"),
-        ([np.zeros(2)], COLUMNS, "an item of the data set is ndarray, expected a dict or a tuple"),
         ([(1, 2, 3)], COLUMNS, "has 3 values, expected 2: x, y"),
     ],
 )

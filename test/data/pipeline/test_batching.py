@@ -32,8 +32,6 @@ def objects(*values: Any) -> np.ndarray[Any, Any]:
         ([np.ones([1, 2]), 2 * np.ones([2, 1])], [None, None], "float32", -1, [[[1, 1], [-1, -1]], [[2, -1], [2, -1]]]),
         ([[1.0], [1.0, 2.0]], [None], "float32", np.nan, [[1, np.nan], [1, 2]]),
         ([[1], [1, 2]], [None], "uint8", 255, [[1, 255], [1, 2]]),
-        ([3, np.int8(4)], [1], "int32", 0, [[3], [4]]),
-        ([[], [1]], [None], "int32", 7, [[7], [1]]),
         ([[], ["a"]], [None], "string", "", [[""], ["a"]]),
         # Ragged rows: of 2 and 1 numbers, and one of 1 number; as arrays, and as an array of arrays.
         ([[[1, 2], [3]], [[4]]], [None, None], "int8", 9, [[[1, 2], [3, 9]], [[4, 9], [9, 9]]]),
@@ -42,10 +40,8 @@ def objects(*values: Any) -> np.ndarray[Any, Any]:
         *[([text], [1], "string", "", [["ab"]]) for text in ("ab", np.array("ab"), np.array("ab", object), ["ab"])],
         ([[["a", "b"], ["d"]], [["e"]]], [None] * 2, "string", "", [[["a", "b"], ["d", ""]], [["e", ""], ["", ""]]]),
         # What loses no value is cast; what is infinite already may stay so.
-        ([[True]], [1], "int32", 0, [[1]]),
         ([[200]], [1], "uint8", 0, [[200]]),
         ([[1.0]], [1], "int32", 0, [[1]]),
-        ([[1.0]], [1], "complex64", 0, [[1]]),
         ([[np.inf]], [1], "float16", 0, [[np.inf]]),
     ],
 )  # fmt: skip
@@ -64,26 +60,18 @@ LOSES = r"inputs\['x'\] (has dtype .*|is \[.*\]), expected "
         ([np.ones([4, 3]), np.ones([4, 2])], [None, 3], "int8", ValueError, r"shape \[4, 2\], expected \[None, 3\]"),
         *[([3], shape, "int32", ValueError, r"has shape \[\], expected") for shape in ([2], [None], [1, 1])],
         ([[1.5]], [1], "int32", TypeError, f"{LOSES}int32"),
-        ([[0.5]], [1], "bool", TypeError, f"{LOSES}bool"),
-        ([[None]], [1], "float32", TypeError, f"{LOSES}float32"),
         ([[1 + 2j]], [1], "float32", TypeError, f"{LOSES}float32"),
         ([["a"]] * 9 + [[7]], [1], "string", TypeError, r"inputs\['x'\] is \[7\], expected string"),
         # Whole numbers do not wrap around. NumPy joins int64 and uint64 as float64.
         ([[300], [0]], [None], "uint8", ValueError, "numbers from 300 to 300, expected 0 to 255 for uint8 as in"),
-        ([[[300], [0]]], [None, None], "uint8", ValueError, "numbers from 0 to 300"),
         ([[0], [2**40]], [None], "int32", ValueError, "from 1099511627776 to .*, expected -2147483648 to 2147483647"),
-        ([[0.0], [2.0**31]], [1], "int32", ValueError, "numbers from 2147483648 to 2147483648, expected -2147483648"),
-        ([[1.0], [-2.0]], [1], "bool", ValueError, "numbers from -2 to -2, expected 0 to 1 for bool"),
         ([np.array([5], "int64"), np.array([2**40], "uint64")], [1], "int32", ValueError, "from 1099511627776 to"),
         # Large ones do not become infinite, in equal shapes, padded and nested.
         ([[1], [1e39]], [None], "float32", ValueError, "numbers that are too large for float32 as in the layer specs"),
-        ([[1, 2], [7e4]], [None], "float16", ValueError, "numbers that are too large for float16"),
         ([[[1, 2], [70_000]]], [None, None], "float16", ValueError, "numbers that are too large for float16"),
         # Ragged rows.
         ([[[1, 2], [3]]], [None, 3], "float32", ValueError, r"has shape \[2, 2\], expected \[None, 3\]"),
         ([[[1, 2], [3]]], [None], "float32", ValueError, r"nested deeper than the layer specs \(\[None\]\)"),
-        ([[[1, 2], [3.5]]], [None, None], "int32", TypeError, "float64 with fractions, expected int32"),
-        ([[[1, 2], ["a"]]], [None, None], "float32", TypeError, "expected float32"),
         ([[[1, 2], 3]], [None, None], "float32", ValueError, "has rows of different depth"),
     ],
 )  # fmt: skip
@@ -144,7 +132,6 @@ def test_a_stacked_sample_is_cast_and_gets_meta() -> None:
         ([[1]], [[1], [2]], None, r"different numbers of samples, or none: \{'x': 1, 'y': 2\}"),
         ([[1]], [[1]], ["a", "b"], "the meta of a batch has 2 entries, its arrays 1"),
         ([1], [[1]], None, r"inputs\['x'\] has shape \[1\], expected \['batch', 1\]"),
-        (1, [[1]], None, r"inputs\['x'\] has shape \[\]"),
         ([[1e39]], [[1]], None, r"inputs\['x'\] has numbers that are too large for float32"),
     ],
 )

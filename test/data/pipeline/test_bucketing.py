@@ -36,10 +36,8 @@ def one_pass(samples: Any, **params: Any) -> list[list[int]]:
     [
         # Buckets of length 1 and of 2 and longer: [0, 3] is full at 3, [1, 2] at 2, so it comes first.
         (7, {"batch_size": 2, "bucket_boundaries": [2]}, [[1, 2], [0, 3], [4, 5], [6]]),
-        (7, {"batch_size": 2, "bucket_boundaries": [2, 3]}, [[0, 3], [1, 4], [2, 5], [6]]),
         # A boundary belongs to the bucket above it.
         (3, {"batch_size": 9, "bucket_boundaries": [3]}, [[0, 1], [2]]),
-        (3, {"batch_size": 9, "bucket_boundaries": [4]}, [[0, 1, 2]]),
         (
             12,
             {"bucket_boundaries": [2, 3], "bucket_batch_sizes": [4, 2, 1]},
@@ -105,18 +103,6 @@ def test_resume_behind_any_batch_gives_the_remaining_ones(
     with make() as pipeline:  # two epochs of one training
         first = epoch(pipeline, num_samples=(stop + 1) * size)
         assert first + epoch(pipeline, first[-1][1], (steps - stop - 1) * size) == whole
-
-
-def test_a_stream_without_buckets_that_was_left_is_not_continued_in_buckets() -> None:
-    # All rows are in the first bucket: both streams are at the same position after a batch.
-    def make() -> DataPipeline:
-        return make_pipeline(IterableRowsParams(count=7), batch_size=2, bucket_boundaries=[9])
-
-    (_, position), *rest = epoch(make(), num_samples=8)
-    assert position == Position(0, 2, 2)
-    with make() as pipeline:
-        batch_ids(pipeline, 1, in_order=True)
-        assert epoch(pipeline, position, 6) == rest
 
 
 class Counting(list[Sample]):

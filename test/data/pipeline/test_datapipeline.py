@@ -24,7 +24,6 @@ from tfaip import Generator, PipelineMode, Sample
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.definitions import require_sample
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Position
 from tfaip.errors import UsageError
@@ -129,16 +128,12 @@ def test_a_length_that_is_not_known(subtests: pytest.Subtests) -> None:
     ("source", "limit", "arguments", "expected"),
     [
         (rows(10), -1, (), 10),
-        (rows(10), 4, (), 4),
-        (rows(10), -1, (-1, 2.5), 25),
         (rows(100), -1, (-1, 0.29), 29),
         (rows(10), -1, (7,), 7),
         (UNKNOWN, -1, (50,), 50),
-        (UNKNOWN, 4, (), 4),
         (UNKNOWN, -1, (), "IterableRows is not known: .*samples_per_epoch"),
         ([], -1, (), "an epoch has 0 samples"),
         (rows(3), -1, (-1, 0.1), r"an epoch has 0 samples: .*scale_epoch_size \(0.1\)"),
-        (rows(3), -1, (-2,), r"an epoch has -2 samples: .*samples_per_epoch \(-2\)"),
     ],
 )
 def test_epoch_size(source: Any, limit: int, arguments: tuple[Any, ...], expected: int | str) -> None:
@@ -182,8 +177,6 @@ def test_what_a_generator_overrides_decides_what_it_can() -> None:
     assert not OnlyLength(mode, params).has_random_access()
     with pytest.raises(NotImplementedError, match="override generate .* in OnlyLength"):
         OnlyLength(mode, params).generate()
-    with pytest.raises(TypeError, match="the number of samples of DataGenerator is not known"):
-        len(DataGenerator(mode, params))
 
 
 class ReadyBatches(Generator):
@@ -274,5 +267,3 @@ def test_lists_that_cannot_be_batches(source: Lists) -> None:
     with pytest.raises(ValueError, match="high") as info:  # no random number is below 0
         batch_ids(make_pipeline(source, [NoiseParams(high=0)]), 1)
     assert info.value.__notes__[0].startswith("in Noise.apply, sample 0 of batch 0 of its pass: Sample(inputs=")
-    with pytest.raises(TypeError, match=r"^Lists, in a list, gave 3, expected a Sample$"):
-        require_sample([3], "Lists", may_be_list=True)

@@ -233,9 +233,6 @@ def test_the_order_of_a_pass() -> None:
     for params in (LIST, IterableRowsParams(count=9)):
         assert sorted(order(params, limit=4)) == [0, 1, 2, 3]
         assert len(order(params, limit=20)) == 9
-    with pytest.raises(ZeroDivisionError) as info:
-        order(RawDataGeneratorParams(samples=(sample if sample.meta["id"] < 5 else 1 / 0 for sample in rows(9))))
-    assert info.value.__notes__ == ["while RawDataGenerator.generate ran, after 5 samples"]
 
 
 class OrderedParams(IterableRowsParams, cls=":Ordered"):

@@ -48,7 +48,6 @@ BEFORE, AFTER = (
         # Parts are found by their names if they have moved or are new,
         (PARTS, Joined((b, a)), [(2, 0), (0, 1), (1, 2)]),
         (PARTS, Joined((c, a, b)), [(0, 2), (1, 3), (2, 4)]),
-        (Joined((c, a, b)), b, [(4, 0)]),
         (Joined((b, b)), Joined((b, b, b)), [(0, 0), (1, 1)]),
         # else one of another name at the same place is the successor: a deeper network.
         (PARTS, Joined((c, b)), [(0, 0), (1, 1), (2, 2)]),
@@ -57,7 +56,6 @@ BEFORE, AFTER = (
         (TWO, Product((TWO.parts[0], dimension(3))), [(0, 0), (1, 1), (2, 3), (3, 4)]),
         (BEFORE, AFTER, [(0, 0), (1, 2), (2, 3), (3, 5)]),
         (LSTM, GRU, "^its parts differ: 4, 3$"),
-        (LSTM, dimension(6), r"^its parts differ: 4\*2, 6$"),
         # Unknown axes are one block beside what has no parts.
         (Unknown(2, "why"), dimension(3), [(0, 0), (1, 1)]),
         (Unknown(3, "why"), PARTS, [(0, 0), (1, 1), (2, 2)]),
@@ -88,9 +86,7 @@ PICTURE: dict[str, list[Axis]] = {"a": [A], "top": [product([Dimension("height",
         (AXES, {"a": (3,), "c": (2,), "top": (10, 8)}, "3+7, 4*2"),  # what is in no weight has not changed
         (AXES, {"a": (3,), "b": (4,), "c": (3,), "top": (9, 13)}, "?, ?"),  # they do not add up
         (PICTURE, {"a": (4,), "top": (24,)}, "3*2*4"),
-        (PICTURE, {"a": (4,), "top": (28,)}, "?"),
         (AXES, {"top": (7,)}, None),  # another number of axes, or another name, tell nothing
-        (AXES, {"d": (3,)}, None),
     ],
 )
 def test_parts_follow_from_the_shapes_of_other_weights(

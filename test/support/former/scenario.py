@@ -1,6 +1,6 @@
 """A scenario in the style of tfaip 1.2, which that version and this one run unchanged: two kinds of short waves.
 
-`test/data/former/write.py` trains it with tfaip 1.2. Nothing here may be written in a newer way.
+tfaip 1.2 trained it by `git show c6765723:test/data/former/write.py`. Nothing here may be written in a newer way.
 """
 
 from dataclasses import dataclass, field

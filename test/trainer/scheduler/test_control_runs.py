@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params, train, weight
+from test.trainer.line import LineTrainerParams, Weights, line_params, train, weight
 from tfaip.errors import UsageError
-from tfaip.trainer.history import EpochRecord, History
+from tfaip.trainer.history import History
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.scheduler import ConstantParams, LearningRateParams, NewbobAbsParams, NewbobRelParams
 from tfaip.trainer.stages.params import TrainStage
@@ -171,14 +171,6 @@ def test_averages_begin_anew_at_the_best_weights(tmp_path: Path) -> None:
     assert records_of(tmp_path / "run")["3"]["values"]["val_loss"] == pytest.approx((first / 2 + third / 2) ** 2)
 
 
-def test_a_dry_run_has_no_later_epochs_and_leaves_the_history_alone(tmp_path: Path) -> None:
-    file = tmp_path / "rates.json"
-    params = falling(tmp_path / "run", control(), history_file=str(file))
-    LineScenario.create_trainer(params).dry_run()
-    assert list(tmp_path.iterdir()) == []
-    assert params.learning_rate.rates == {3: 0.5}
-
-
 def test_a_constant_rate_goes_on_with_the_last_one_of_a_file() -> None:
     rule, chosen = ConstantParams(lr=1.0, rates={1: 0.75, 6: 0.125}, epochs=9), History()
     for epoch, rate in ((2, 0.25), (4, 0.0)):
@@ -186,5 +178,3 @@ def test_a_constant_rate_goes_on_with_the_last_one_of_a_file() -> None:
     chosen = rule.continue_from(chosen)
     assert {epoch: chosen[epoch].lr for epoch in chosen.epochs} == {1: 0.75, 2: 0.25, 3: 0.25, 4: 0.0}
     assert [rule.rate(epoch, chosen) for epoch in range(5, 8)] == [0.0, 0.125, 0.125]
-    # An epoch far beyond the training costs nothing.
-    assert ConstantParams(epochs=2).continue_from(History({10**8: EpochRecord(0.5)})).epochs == [1, 2, 10**8]

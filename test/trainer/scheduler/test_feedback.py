@@ -58,13 +58,11 @@ def plateau(**fields: Any) -> ReduceOnPlateauParams:
 RATES: dict[str, tuple[FeedbackParams, list[Any], list[float]]] = {
     "golden": (rel(), GOLDEN, [0.01, 0.01, 0.01, 0.005, 0.0025]),
     "golden with a bound": (rel(min_lr=0.004), GOLDEN, [0.01, 0.01, 0.01, 0.005, 0.004]),
-    "better by one percent": (rel(lr=1.0), [2.0, 1.98], [1.0]),
     "better by less": (rel(lr=1.0), [2.0, 1.99], [0.5]),
     # (0.75 - 1) / 1 = -0.25, which floats hold exactly.
     "the threshold itself": (rel(lr=1.0, threshold=-0.25, divide_by=OLD), [1.0, 0.75], [1.0]),
     "growth": (rel(lr=1.0, growth=2.0, max_lr=3.0), [4.0, 3.0, 2.0, 1.0, 1.0], [1, 1, 2, 3, 3, 1.5]),
     "max": (rel(lr=1.0, mode=Mode.MAX), MAX, [1, 1, 1, 0.5, 0.5]),
-    "min": (rel(lr=1.0), MAX, [1, 1, 0.5, 0.25, 0.125]),
     # -2 -> -4 halves: (-4 + 2) / 4 = -0.5.
     "negative, enough": (rel(lr=1.0, threshold=-0.49), [-2.0, -4.0], [1.0]),
     # val_every_n = 2: the scores of epochs 2, 4, 6 are compared; epochs 4, 6 and 8 hold.
@@ -77,11 +75,8 @@ RATES: dict[str, tuple[FeedbackParams, list[Any], list[float]]] = {
         [1.0, None, 1.0, None, None, None, None],
         [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5],
     ),
-    # Changes of inf, then of inf and -inf.
-    "multi without end": (multi(window_epochs=2, update_every_n_epochs=1), [1.0, NAN, 1.0], [1, 1, 0.5, 0.25]),
     # 1.99 and 1.98 are no improvement over 2 by more than 1 percent of the new score, 1.5 is.
     "plateau": (plateau(), [2.0, 1.99, 1.985, 1.5, 1.6, 1.6, 1.6, 1.6], [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]),
-    "plateau with growth": (plateau(growth=2.0), [4.0, 2.0, 1.0], [4.0]),
 }
 
 

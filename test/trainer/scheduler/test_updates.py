@@ -240,7 +240,6 @@ def test_a_rate_of_zero_changes_no_bit() -> None:
     [
         (function("wants_more"), "^function is .*wants_more', .* it needs 'batch': change --learning_rate.function$"),
         (function("gone"), "^--learning_rate.function is .*gone', expected a function that module .* has$"),
-        (FunctionParams(), "--learning_rate.function is required, and empty"),
         (
             ConstantParams(modulation=FunctionModulationParams(function=f"{HERE}:wants_more")),
             "it needs 'batch': change --learning_rate.modulation.function$",

@@ -34,15 +34,7 @@ GROUPED = SGDOptimizer(groups=[OptimizerGroupParams("line/kernel", optimizer=SGD
     ("target", "message"),
     [
         ("optimizer.epsilon", f" ({_TARGETS}): optimizer (SGDOptimizer) has no 'epsilon'"),
-        ("optimizer.gradient_noise.gamma", "; what can: graph.sharpness, loss_weights"),
-        ("optimizer.groups.0.optimizer.clip_norm", "; what can: graph.sharpness, loss_weights"),
-        ("graph.drop.dropout", "; what can: graph.sharpness, loss_weights"),
         ("graph.drop.rate", " (the layer must be made with a rate above 0); what can: graph.sharpness, loss_weights"),
-        (
-            "setup.train.max_element_lenght",
-            f" ({_TARGETS}): gen.setup.train (DataPipelineParams) has no 'max_element_lenght'",
-        ),
-        ("", f" ({_TARGETS}): it is no number, but LiveScenario.TrainerParams("),
     ],
 )
 def test_a_target_that_cannot_be_is_refused_with_those_that_can(target: str, message: str, tmp_path: Path) -> None:
@@ -67,7 +59,6 @@ HALF = {0.5: 0.25}
         ("loss_weights.loss", {0: -1.0}, r"points\[0.0\] is -1.0, expected .*at least 0"),
         ("graph.drop.rate", {0: 1.5}, r"points\[0.0\] is 1.5, expected a number in \[0, 1\)"),
         ("graph.drop.rate", HALF, "expected whole epochs, since graph.drop.rate is set at the beginning of an epoch"),
-        ("train.batch_size", HALF, "expected whole epochs, since train.batch_size is set at the beginning of an epoch"),
     ],
 )
 def test_a_value_that_the_target_cannot_have_is_refused(target: str, points: dict[float, float], message: str) -> None:
@@ -81,7 +72,6 @@ def test_a_value_that_the_target_cannot_have_is_refused(target: str, points: dic
     [
         ({"points": {}}, "points is {}, expected numbers of completed epochs, at least 0"),
         ({"points": {0: 0.0}, "interpolation": Interpolation.EXPONENTIAL}, "values above 0 for exponential"),
-        ({"points": {0: float("nan")}}, r"points\[0\] is nan, expected a finite number"),
     ],
 )
 def test_points_that_cannot_be(fields: dict[str, Any], message: str) -> None:

@@ -52,10 +52,6 @@ def of_another_type() -> Any:
     return Path()
 
 
-def of_a_run(run: Path) -> None:
-    """A function that no stage can call."""
-
-
 def call(function: str, **arguments: Any) -> CallStage:
     """A stage that calls a function of this module."""
     return CallStage(function=FunctionName(f"{HERE}:{function}"), arguments=arguments)

@@ -1,8 +1,6 @@
 """Runs with stages of the scenario with one weight: stops at exact moments, and what equal runs have in common."""
 
 import json
-import signal
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,29 +24,6 @@ def stage(epochs: int, *, rate_control: bool = True, **overrides: Any) -> TrainS
     """A stage; `overrides` have `__` in the place of dots."""
     texts = {name.replace("__", "."): value for name, value in overrides.items()}
     return TrainStage(epochs=epochs, rate_control=rate_control, overrides=texts)
-
-
-@dataclass
-class StopAt(keras.callbacks.Callback):
-    """Sends SIGTERM to this process after a batch of an epoch, or after the epoch."""
-
-    epoch: int
-    batch: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__init__()
-        self.running = 0
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self.running = epoch + 1
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if (self.running, batch + 1) == (self.epoch, self.batch):
-            signal.raise_signal(signal.SIGTERM)
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if (epoch + 1, self.batch) == (self.epoch, None):
-            signal.raise_signal(signal.SIGTERM)
 
 
 class Seen(keras.callbacks.Callback):

@@ -11,8 +11,6 @@ import pytest
 
 from test.support.tiny.scenario import TinyScenario
 from test.trainer.line import train
-from tfaip.errors import UsageError
-from tfaip.export.formats import FORMATS
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import load_arrays, variable_arrays
 from tfaip.trainer.optimizer import SGDOptimizer
@@ -81,20 +79,6 @@ def test_weights_are_the_leading_block_of_the_larger_ones(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.backend
-def test_the_moments_of_another_rule_begin_with_zeros(tmp_path: Path) -> None:
-    sgd = {"optimizer": "SGD", "optimizer.momentum": "0.9"}
-    begun, before = grown(tmp_path / "run", TrainStage(epochs=1, overrides=sgd))
-    beginning = begun.optimizer[1]
-    assert np.all(beginning["momentum/hidden/kernel"] == 0)
-    for kind in ("average", "gradient_accumulator"):
-        slot = f"{kind}/hidden/kernel"
-        np.testing.assert_array_equal(beginning[slot], before[f"optimizer/{slot}"])
-    # Updates go on, and the new moments have seen none of them.
-    assert int(beginning["updates_before_moments"]) == 11 // 4
-
-
-@pytest.mark.slow
 def test_frozen_weights_have_no_moments(tmp_path: Path) -> None:
     frozen = TrainStage(epochs=1, no_train_scope="out")
     begun, before = grown(tmp_path / "run", frozen, optimizer=SGDOptimizer(momentum=0.9))
@@ -104,15 +88,3 @@ def test_frozen_weights_have_no_moments(tmp_path: Path) -> None:
     np.testing.assert_array_equal(begun.weights[0]["out/kernel"], before["weights/out/kernel"])
     assert np.any(begun.optimizer[1]["momentum/hidden/kernel"] != 0)
     assert np.all(begun.optimizer[1]["momentum/out/kernel"] == 0)
-
-
-def test_a_format_that_a_stage_cannot_write_names_stage_and_flag(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(graphs: Any) -> None:
-        raise UsageError("not here")
-
-    monkeypatch.setitem(FORMATS, "serve", refuse)
-    stage = TrainStage(epochs=1, overrides={"scenario.export_serve": "True"})
-    with pytest.raises(UsageError, match="^stage small: not here; switch it off with --scenario.export_serve False$"):
-        grown(tmp_path / "run", stage, export_best=True)

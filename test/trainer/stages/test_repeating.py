@@ -9,9 +9,9 @@ import pytest
 
 from test.support.commands import exit_code, finish_command, start_command
 from test.support.runs import checkpoints, fault, faulty, files_below, make_once
-from test.trainer.line import CallbackOf, train
+from test.trainer.line import CallbackOf, StopAt, train
 from test.trainer.stages.stagedcalls import call
-from test.trainer.stages.stagedruns import Seen, StopAt, stage, staged_params
+from test.trainer.stages.stagedruns import Seen, stage, staged_params
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays
 from tfaip.scripts import resume_training
@@ -128,7 +128,6 @@ def test_work_that_is_done_before_the_next_checkpoint_cannot_be_changed(
         ("stage.json", {"number": "x"}),
         # Its file becomes the input of later stages, also the name of a function.
         ("DONE", {"file": "/etc/passwd"}),
-        ("DONE", {"last_epoch": "x"}),
     ],
 )
 def test_a_damaged_record_is_named(file: str, changed: dict[str, Any], before_checkpoint: Path, tmp_path: Path) -> None:
@@ -148,19 +147,6 @@ def test_a_run_without_stages(tmp_path: Path) -> None:
     train(params, seen, restore=True, from_stage="main")
     assert seen.weights == [-1.0, -2.0]
     assert not (run / "stages").exists()
-
-
-@pytest.mark.slow
-def test_other_stages_can_follow_the_one_to_repeat_from(finished: Path, tmp_path: Path) -> None:
-    run = copy_of(finished, tmp_path)
-    known: dict[str, StageParams] = {"a": stage(1), "n": call("count")}
-    train(params_of(run, 3, **known, more=stage(1, model__start=2.0)), restore=True, from_stage="main")
-    history = json.loads((run / "history.json").read_text())
-    assert [record["meta"]["stage"] for record in history.values()] == ["a", "more", "main"]
-    assert (run / "calls").read_text() == "x"
-    shutil.rmtree(run / "stages" / "a" / "state")
-    with pytest.raises(UsageError, match="^the state at the end of stage a cannot be used .*: choose an earlier"):
-        train(params_of(run, 3, **known), restore=True, from_stage="more")
 
 
 @pytest.mark.slow
@@ -207,18 +193,3 @@ def test_files_of_stages_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(TfaipError, match="is not removed: it is outside of"):
         directories.forget(0)
     assert (other / "DONE").exists()
-
-
-@pytest.mark.slow
-def test_another_run_replaces_the_stages(finished: Path, tmp_path: Path) -> None:
-    run = copy_of(finished, tmp_path)
-    (run / "calls").unlink()
-    # Of a process that was killed before the file had its name.
-    (run / "stages" / "b").mkdir()
-    (run / "stages" / "b" / ".tmp-stage.json").touch()
-    train(staged_params([1.0], {}, epochs=1, output_dir=run, overwrite=True))
-    assert not (run / "stages").exists()
-    (run / "stages" / "mine").mkdir(parents=True)
-    (run / "stages" / "mine" / "file").touch()
-    with pytest.raises(UsageError, match="stages/mine is not what a run writes: move it away"):
-        train(staged_params([1.0], {"mine": stage(1)}, epochs=2, output_dir=run, overwrite=True))

@@ -4,24 +4,21 @@ import json
 import shutil
 import signal
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from test.support.commands import finish_command, start_command
-from test.support.runs import checkpoints, fault, faulty, files_below, make_once
+from test.support.runs import checkpoints, fault, faulty, make_once
 from test.support.tiny.scenario import Jitter, TinyScenario, TinyTrainerParams
-from test.trainer.line import LineScenario, train
+from test.trainer.line import LineScenario, StopAt, train
 from test.trainer.stages.stagedcalls import HERE, call
-from test.trainer.stages.stagedruns import Seen, StopAt, differences, stage, staged_params
+from test.trainer.stages.stagedruns import Seen, differences, stage, staged_params
 from tfaip.errors import UsageError
-from tfaip.params.types import FunctionName
 from tfaip.predict.samplefile import read_samples
 from tfaip.scripts import resume_training
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import CallStage, PredictStage, StageParams, TrainStage
-
-NOTE = FunctionName(f"{HERE}:note")
 
 
 class GrownScenario(TinyScenario):
@@ -140,41 +137,6 @@ def test_the_files_of_the_stages_and_a_repetition(grown: Path, tmp_path: Path) -
     assert [epoch for epoch in range(1, 7) if f"Results of epoch {epoch:04d}" in log] == [2, 3, 4, 5, 6]
 
 
-class ChangedScenario(LineScenario):
-    """Yields what it has."""
-
-    has: ClassVar[list[StageParams]] = [TrainStage("a", epochs=1), CallStage("n", function=NOTE)]
-
-    @classmethod
-    def stages(cls, params: Any, history: Any) -> Any:
-        for yielded in cls.has:
-            _ = yield yielded
-
-
-@pytest.mark.slow
-def test_a_program_that_yields_something_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = tmp_path / "run"
-    params = staged_params([1.0], {}, 3, output_dir=run)
-    with pytest.raises(TrainingInterrupted):
-        train(params, StopAt(2), scenario=ChangedScenario)
-    before = files_below(run)
-    for stages, message in (
-        (
-            [TrainStage("a", epochs=1)],
-            r"^the stage 'n' is done, but differs \(.*name: 'n' -> 'main'",
-        ),
-        ([TrainStage("b", epochs=1)], "^the stage 'a' is done, but differs .name: 'a' -> 'b'"),
-        (
-            [TrainStage("a", {"model.start": 3}, 1)],
-            r"^the stage 'a' is done, but differs \(overrides.model.start: .absent. ->",
-        ),
-    ):
-        monkeypatch.setattr(ChangedScenario, "has", stages)
-        with pytest.raises(UsageError, match=message):
-            train(params, scenario=ChangedScenario, restore=True)
-    assert files_below(run) == before
-
-
 RESULTS: list[Any] = []
 
 
@@ -257,7 +219,6 @@ def test_sigterm_in_a_function(tmp_path: Path) -> None:
         ),
         # Known before the first batch.
         (call("note", txt="x"), "run", f"^stage w: {HERE}:note takes no argument txt$"),
-        (call("of_a_run"), "run", "it needs 'run': change --stages.w.function$"),
     ],
 )
 def test_work_that_cannot_be_done(work: StageParams, output_dir: str | None, message: str, tmp_path: Path) -> None:
@@ -269,15 +230,9 @@ def test_work_that_cannot_be_done(work: StageParams, output_dir: str | None, mes
 
 @pytest.mark.slow
 def test_a_trial_runs_every_stage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    LineScenario.create_trainer(
-        staged_params([1.0, 2.0], {"a": stage(2), "n": call("note"), "p": PredictStage()}, 9, output_dir=tmp_path / "r")
-    ).dry_run()
+    copied = stage(2, early_stopping__best_model_output_dir=str(tmp_path / "models"))
+    stages = {"a": copied, "n": call("note"), "p": PredictStage()}
+    params = staged_params([1.0, 2.0], stages, 9, output_dir=tmp_path / "r", export_best=True)
+    LineScenario.create_trainer(params).dry_run()
     assert "one batch of each of 4 stages went through training" in caplog.text
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_trial_copies_no_best_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copied = {"early_stopping.best_model_output_dir": str(tmp_path / "models")}
-    monkeypatch.setattr(ChangedScenario, "has", [TrainStage("a", copied, 1)])
-    ChangedScenario.create_trainer(staged_params([1.0], {}, 1, export_best=True)).dry_run()
     assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,5 @@
 """Models that grow: which entries end where, by structures and with real layers."""
 
-import logging
 from typing import Any
 
 import numpy as np
@@ -86,9 +85,6 @@ def outcome(transfer: Transfer, path: str = "top/kernel") -> str:
 def test_what_is_not_known_is_one_block_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     transfer = plan(unknown_top(8), unknown_top(12), True)
     advice = "since why: if its inputs were joined, give blocks; source: 8x2)"
-    caplog.set_level(logging.INFO)
-    log_transfer(plan(unknown_top(8), unknown_top(8), True), "old", only_if_changed=True)
-    assert caplog.messages == ["old: 1 copied, 0 resized, 0 fresh"]
     log_transfer(transfer, "old", only_if_changed=True)
     (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
     assert warning.getMessage() == f"  top/kernel  12x2   loaded in part [8, 2] -> [12, 2] (as one block, {advice}"

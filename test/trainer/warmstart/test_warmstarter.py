@@ -160,13 +160,6 @@ def test_weights_may_be_changed_and_found_by_other_names(averaged_run: Path) -> 
         np.testing.assert_array_equal(weights[name], np.resize(array, weights[name].shape), err_msg=name)
     assert weights["encoder/norm/gamma"].shape == (4,)
 
-    class Merging(Wider):
-        def _trim(self, names: list[str]) -> list[str]:
-            return ["one"] * len(names)
-
-    with pytest.raises(ValueError, match=r"^Merging\._trim gives several weights of memory one name$"):
-        build(net_params(), Merging(WarmStartParams()))
-
 
 @pytest.mark.slow
 def test_a_partial_match_is_refused_unless_it_is_allowed(averaged_run: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import TfaipError, UsageError
-from tfaip.params.stored import from_dict, params_text, to_dict
+from tfaip.params.stored import from_dict, params_text
 from tfaip.params.trust import UntrustedName
 from tfaip.util import importpath
 from tfaip.util.files import write_json
@@ -76,7 +76,7 @@ def record_permission(
         packages: list[str] = []  # which must be trusted to read the params again
         while True:
             try:
-                from_dict(type(params), to_dict(params), trusted=[*scenario.declared_packages(), *packages])
+                from_dict(type(params), params.to_dict(), trusted=[*scenario.declared_packages(), *packages])
                 break
             except UntrustedName as error:
                 if error.package in packages:

@@ -12,7 +12,6 @@ from tfaip import PipelineMode, Processor, Sample, StreamProcessor
 from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessorParams,
-    GeneratingDataProcessor,
     MappingDataProcessor,
     RandomStream,
 )
@@ -138,12 +137,7 @@ def test_base_classes_say_what_to_override() -> None:
     for call, message in [
         (lambda: MappingDataProcessor(*arguments).apply(row(1)), "override apply in MappingDataProcessor"),
         (lambda: apply([OnlyModes()], rows(1)), "override apply in OnlyModes"),
-        (lambda: GeneratingDataProcessor(*arguments).generate([]), "override generate in GeneratingDataProcessor"),
         (lambda: DataProcessorParams().create(*arguments[1:]), "override cls"),
-        (
-            lambda: DataProcessorPipelineParams().flatten_processors(),
-            "lists no processors: use Sequential",
-        ),
     ]:
         with pytest.raises(NotImplementedError, match=message):
             call()
