@@ -107,17 +107,17 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
     """
     generator = pipeline.generator_params
     # Params that the code of `val_gen` creates are not given by an option, and yet on purpose.
-    is_option, changes = generator is getattr(gen, "val", None), None
+    is_option, is_default = generator is getattr(gen, "val", None), False
     with contextlib.suppress(TypeError):  # a field without a default was given
-        changes = diff(type(generator)(), generator) if is_option else None
+        is_default = is_option and not diff(type(generator)(), generator)
     try:
         with below("gen.val") if is_option else contextlib.nullcontext():
             size = known_size(pipeline.generator)
     except UsageError:
-        if changes == []:  # e.g. no file is named
+        if is_default:  # e.g. no file is named
             return False
         raise
-    if size == 0 and changes != []:
+    if size == 0 and not is_default:
         raise FieldAdvice(
             f"the validation data ({type(generator).__name__}) have no sample: correct their options, leave out all, "
             "or switch the validation off with {val_every_n} 0",
