@@ -384,7 +384,7 @@ class ExponentialDecayParams(LearningRateParams):
         return xp.maximum(xp.power(self.decay, circles), self.decay_min_fraction)
 
 
-class FunctionParams(LearningRateParams):
+class FunctionParams(FlatParams):
     """The result of a function, which may take update, epoch (completed ones, fractional), lr and network by name."""
 
     function: FunctionName = function_option("module:function that returns the rate")
@@ -395,13 +395,7 @@ class FunctionParams(LearningRateParams):
         if self.step_function:
             raise FieldError("step_function", True, "False, as the function is called for every update")
 
-    def value(self, x: Tensor, xp: Any) -> Tensor:
-        raise TypeError("a rate that a function returns is known within the compiled step only")
-
-    def rule_rate(self, epoch: int, history: History) -> float:
-        """Return `lr`, the base of the function: its result is known within the compiled step only."""
-        return self.lr
-
+    # The rate of an epoch is `lr`, the base of the function: its result is known within the compiled step only.
     def rate_of_update(self, time: UpdateTime, xp: Any) -> Tensor:
         rate = xp.cast(time.call(self.function), "float32")
         return xp.clip(rate, self.min_lr, self._upper_bound())
