@@ -1,6 +1,5 @@
 """The SavedModel: used as others use it, the weights of the moment, checks, and graphs that cannot be exported."""
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -222,24 +221,6 @@ def test_half_precision_may_differ_more() -> None:
         compare_outputs(moved, given, found[2])
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the assertion is an operation of TensorFlow")
-def test_an_exported_graph_that_cannot_be_run_is_an_error_of_one_line() -> None:
-    import tensorflow as tf
-
-    def above_two(inputs: TensorDict) -> TensorDict:
-        with tf.control_dependencies([tf.debugging.assert_greater(inputs["x"], 2.0)]):
-            return {"y": tf.identity(inputs["x"])}
-
-    formats = ExportFormats(scale_graphs(function=above_two), [SERVE_DIR], Advice("switch off {}", ""))
-    with pytest.raises(
-        TfaipError, match=r"was written, but fails: .*\ngraph 'serve' in serve/\nswitch off serve$"
-    ) as info:
-        formats.check({"x": column([1])})
-    assert "\n" not in str(info.value)
-    assert len(str(info.value)) < 300
-    formats.check({"x": column([3])})
-
-
 def test_without_tensorflow_the_flag_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = scale_graphs()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -261,12 +242,6 @@ def test_a_full_disk_is_told_as_such(name: str, tmp_path: Path) -> None:
     assert len(str(caught.value)) <= 400
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_writing_leaves_the_loggers_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logging.root, "handlers", [])
-    ServingExporter(scale_graphs()).write(tmp_path / "serve")
-    assert logging.root.handlers == []
 
 
 @pytest.mark.slow

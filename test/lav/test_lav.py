@@ -131,30 +131,6 @@ def test_every_generator_has_its_results(two_graphs, tmp_path):
     assert set(events.Tags()["scalars"]) == set(scalar_results(results[1]))
 
 
-def test_results_come_one_after_the_other(two_graphs):
-    model, _ = two_graphs
-    asked = []
-
-    def generators():
-        for samples in (3, 4):
-            asked.append(samples)
-            yield TinyGenerator(samples=samples)
-
-    results = lav_of(model, LavScenario, silent=True).run(generators())
-    assert asked == []
-    assert next(results)["samples"] == 3
-    assert asked == [3]
-
-
-def test_samples_are_printed_up_to_the_limit(two_graphs, console, capsys):
-    model, _ = two_graphs
-    for kwargs, printed in (({}, 10), ({"print_samples": False}, 0), ({"silent": True}, 0)):
-        list(lav_of(model, LavScenario, **kwargs).run([TinyGenerator(samples=12)]))
-        out = capsys.readouterr().out
-        assert sum(line.startswith("sample ") for line in out.splitlines()) == printed
-        assert ("12 samples in" in out) == ("silent" not in kwargs)
-
-
 def test_what_a_lav_needs(two_graphs, tmp_path):
     model, _ = two_graphs
     # The scenario is found by its params.

@@ -13,7 +13,6 @@ from test.support.tiny.scenario import TinyGenerator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.errors import TfaipError, UsageError
-from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.lav.lav import VOTED
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
 from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter, stacked
@@ -238,32 +237,6 @@ def test_files_of_params_and_weights_elsewhere(tutorial, other_model):
         np.testing.assert_array_equal(one.outputs["logits"], other.outputs["logits"])
     with pytest.raises(ValueError, match="zip"):
         CountingPredictor.from_paths(files, params, TutorialScenario, model_paths=[other_model])
-
-
-class Spoiler(EvaluatorBase):
-    """Writes into the samples that it gets."""
-
-    def __enter__(self):
-        self.labels = []
-        return self
-
-    def update_state(self, sample):
-        self.labels.append(int(sample.targets["label"][0]))
-        sample.targets["label"][...] = 99
-
-    def result(self):
-        return {"labels": self.labels}
-
-
-def test_no_model_sees_what_became_of_the_samples_of_another(tutorial, other_model, monkeypatch):
-    monkeypatch.setattr(TutorialScenario, "evaluator_cls", classmethod(lambda cls: Spoiler))
-    (results,) = TutorialScenario.create_multi_lav(LAVParams(silent=True), [tutorial / "best", other_model]).run(
-        [VALIDATION]
-    )
-    labels = [result["labels"] for result in results.values()]
-    assert len(labels) == 3
-    assert labels[0] == labels[1] == labels[2]
-    assert 99 not in labels[0]
 
 
 def test_differing_pre_processing_is_refused_and_shown(tutorial, tmp_path):
