@@ -93,8 +93,6 @@ def test_errors() -> None:
         parse_pai("--run.output_dir", "x", "--run.epoch", "2")
     with pytest.raises(UsageError, match=r"^--run\.epochs: expected int, got 'many'$"):
         parse_pai("--run.epochs", "many")
-    with pytest.raises(UsageError, match=r"^--run\.epochs is given twice"):
-        parse_pai("--run.epochs", "1", "--run.epochs", "2")
 
 
 class OwnParser(TFAIPArgumentParser):

@@ -46,14 +46,10 @@ def alone_and_random(tmp_path_factory: pytest.TempPathFactory) -> list[Result]:
     return finish_cases(*start_cases(tmp_path_factory.mktemp("alone"), [case, RANDOM], "jax"))
 
 
-@pytest.fixture(scope="module")
-def alone(alone_and_random: list[Result]) -> Result:
-    return alone_and_random[0]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_processes_train_as_one(alone: Result, alone_and_random: list[Result], tmp_path: Path, processes: int) -> None:
+def test_processes_train_as_one(alone_and_random: list[Result], tmp_path: Path, processes: int) -> None:
+    alone, random = alone_and_random
     run = {"output_dir": str(tmp_path / "run"), "write_checkpoints": True, "export_best": True, "export_final": True}
     half: Case = {"set": {"device.precision": "mixed_float16"}}
     results = train_together(tmp_path, [{"set": {**ALL, **run, "epochs": 2}}, half, RANDOM], processes)
@@ -62,7 +58,7 @@ def test_processes_train_as_one(alone: Result, alone_and_random: list[Result], t
         assert result["epochs"] == results[0][0]["epochs"]
         assert_same_curve(result, {**alone, "epochs": alone["epochs"][:2]})
         assert in_half == results[0][1]
-        assert_same_curve(at_random, alone_and_random[1])
+        assert_same_curve(at_random, random)
         losses = [epoch["val_loss"] for epoch in in_half["epochs"]]
         assert losses[1] < losses[0]
         assert "lav_l0_distance" in result["epochs"][0]

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -164,13 +163,6 @@ def scenario() -> SumsScenario:
     return made
 
 
-@pytest.fixture(params=[[], [5, 9]], ids=["no buckets", "buckets"])
-def pipeline(request: pytest.FixtureRequest) -> Iterator[DataPipelineParams]:
-    SHAPES.clear()
-    yield DataPipelineParams(batch_size=1, bucket_boundaries=request.param, num_processes=0)
-    SHAPES.clear()
-
-
 def expected_lengths(pipeline: DataPipelineParams) -> set[int | None]:
     """Buckets end with 4 and 8; what is longer stays as it is. TensorFlow compiles the first one and all others."""
     if keras.backend.backend() != "jax":
@@ -180,9 +172,12 @@ def expected_lengths(pipeline: DataPipelineParams) -> set[int | None]:
 
 @pytest.mark.backend
 @pytest.mark.parametrize("evaluates", [False, True])
-def test_lengths_of_buckets(evaluates: bool, scenario: SumsScenario, pipeline: DataPipelineParams) -> None:
+@pytest.mark.parametrize("boundaries", [[], [5, 9]], ids=["no buckets", "buckets"])
+def test_lengths_of_buckets(boundaries: list[int], evaluates: bool, scenario: SumsScenario) -> None:
     """On JAX one compilation for each bucket, with the results that TensorFlow has, in LAV and in a prediction."""
+    pipeline = DataPipelineParams(batch_size=1, bucket_boundaries=boundaries, num_processes=0)
     samples: list[Any] = []
+    SHAPES.clear()
     if evaluates:
         evaluation = PredictionEvaluation(scenario, pipeline, silent=True)
         SHAPES.clear()  # of the symbolic build
