@@ -1,7 +1,6 @@
 """What is used of Keras beyond its documentation: it does what we need; a test that fails after an upgrade names it."""
 
 import random
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -141,11 +140,3 @@ def test_an_evaluation_ends_when_a_callback_asks() -> None:
     model, x = fitted(Net()), np.ones((6, 1), np.float32)
     model.evaluate(x, 0 * x, batch_size=2, verbose=0, callbacks=[Stop()])
     assert batches == [0]
-
-
-def test_a_profiled_step_is_a_context(tmp_path: Path) -> None:
-    backend.start_profile(tmp_path)
-    with backend.profiled_step(0):
-        ops.convert_to_numpy(ops.ones((2,)) + 1)
-    backend.stop_profile()
-    assert list(tmp_path.rglob("*.xplane.pb"))

@@ -96,7 +96,6 @@ def test_what_programs_import_is_in_the_table_or_there(subtests: pytest.Subtests
 def test_other_names_are_errors(subtests: pytest.Subtests) -> None:
     for statement, message in [
         ("from tfaip.trainer.params import TrainerParam", "cannot import name 'TrainerParam'"),
-        ("from tfaip import Smaple", "cannot import name 'Smaple'"),
         ("import tfaip.util.strenum", "No module named 'tfaip.util.strenum'"),
         ("from tfaip.util.enum import Enum", "cannot import name 'Enum'"),
         ("import tfaip.util.enum.more", "No module named 'tfaip.util.enum.more'"),

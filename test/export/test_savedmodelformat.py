@@ -187,7 +187,6 @@ def test_differences_are_seen_beside_any_other_value(subtests: pytest.Subtests) 
         ([1.0, 2.0], [[1.0], [2.0]]),
         ([1.0, 2.001], [1.0, 2.0]),
         ([0.0, 2.0], [np.nan, 2.0]),
-        ([np.inf, 2.0], [-np.inf, 2.0]),
         ([0] * 99, [0] * 98 + [1]),
         ([0] * 199, [0] * 197 + [1, 1]),
         (["a", "b"], ["a", "c"]),

