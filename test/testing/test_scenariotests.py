@@ -1,5 +1,6 @@
 """The ready tests on real scenarios, and what they say about a broken one."""
 
+import json
 import unittest
 from collections.abc import Callable, Iterator
 
@@ -92,6 +93,16 @@ def test_what_differs_is_named(check: Callable[[SmallTraining], None], message: 
 
 def test_a_training_that_changes_nothing(broken: SmallTraining) -> None:
     checks.check_training(broken)
+    history = broken.run / "history.json"
+    text = history.read_text()
+    records = json.loads(text)
+    records["2"]["values"]["mae"] = float("nan")
+    history.write_text(json.dumps(records))
+    with pytest.raises(
+        AssertionError, match=r"^the training has values that are no finite numbers: mae of epoch 2 is nan$"
+    ):
+        checks.check_training(broken)
+    history.write_text(text)
     broken.changed, changed = set(), broken.changed
     with pytest.raises(AssertionError, match=r"^the training has changed no weight"):
         checks.check_training(broken)
