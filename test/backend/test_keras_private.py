@@ -1,7 +1,6 @@
 """What is used of Keras beyond its documentation: it does what we need; a test that fails after an upgrade names it."""
 
 import random
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -116,26 +115,6 @@ def test_a_forgotten_step_is_compiled_again() -> None:
     assert model.train_function not in (None, before)
 
 
-@pytest.mark.skipif(not IS_JAX, reason="TensorFlow changes the variables themselves")
-def test_jax_keeps_its_state_under_the_name_that_is_not_tracked() -> None:
-    states: list[Any] = []
-    synchronized: list[float] = []
-
-    class Look(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            states.append(vars(self.model).get("_jax_state"))
-            backend.synchronize(self.model)
-            synchronized.append(float(self.model.weights[0][0, 0]))
-
-    model = Net()
-    model.compile(optimizer=keras.optimizers.SGD(0.5), loss="mae")
-    model.fit(np.ones((4, 1), np.float32), np.zeros((4, 1), np.float32), batch_size=2, verbose=0, callbacks=[Look()])
-    assert all(isinstance(state, dict) for state in states), "Keras keeps the state of JAX under another name"
-    # A tracked dict would have become another type.
-    assert {type(state) for state in states} == {dict}
-    assert synchronized == [0.5, 0.0]
-
-
 def test_functional_models_are_told_from_subclasses_and_layers_are_listed() -> None:
     layers = layers_of(fitted(Net()))
     assert {type(layer).__name__ for layer in layers} >= {"Net", "Sequential", "Dense"}
@@ -161,11 +140,3 @@ def test_an_evaluation_ends_when_a_callback_asks() -> None:
     model, x = fitted(Net()), np.ones((6, 1), np.float32)
     model.evaluate(x, 0 * x, batch_size=2, verbose=0, callbacks=[Stop()])
     assert batches == [0]
-
-
-def test_a_profiled_step_is_a_context(tmp_path: Path) -> None:
-    backend.start_profile(tmp_path)
-    with backend.profiled_step(0):
-        ops.convert_to_numpy(ops.ones((2,)) + 1)
-    backend.stop_profile()
-    assert list(tmp_path.rglob("*.xplane.pb"))

@@ -34,9 +34,3 @@ def sources_of(found: Any) -> list[str]:
     if inspect.ismodule(found):
         return re.findall(r'"[\w.]+"', inspect.getsource(found))
     return [inspect.getsource(cls) for cls in inspect.getmro(found) if cls.__module__ != "builtins"]
-
-
-def test_a_name_that_is_gone_is_found() -> None:
-    assert exists("keras.Model.stop_evaluating")
-    assert not exists("keras.layers.Layer._gone")
-    assert not exists("keras.src.random.seed_generator.gone")

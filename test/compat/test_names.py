@@ -93,23 +93,9 @@ def test_what_programs_import_is_in_the_table_or_there(subtests: pytest.Subtests
                 assert (module, name) in rows or is_module or hasattr(importlib.import_module(module), name)
 
 
-def test_the_table_has_no_name_twice_and_advice_for_each() -> None:
-    names = [row.place() for row in old_names()]
-    assert len(names) == len(set(names))
-    for row in old_names():
-        assert row.new or row.note
-        module, name = row.place()
-        if is_old_module(module) is None:
-            text = importlib.import_module(module).__doc__
-            assert text, module
-        assert row.place() != row.target()
-        assert "compat" not in ".".join(row.target()) or row.note, f"{name}: say what to write instead"
-
-
 def test_other_names_are_errors(subtests: pytest.Subtests) -> None:
     for statement, message in [
         ("from tfaip.trainer.params import TrainerParam", "cannot import name 'TrainerParam'"),
-        ("from tfaip import Smaple", "cannot import name 'Smaple'"),
         ("import tfaip.util.strenum", "No module named 'tfaip.util.strenum'"),
         ("from tfaip.util.enum import Enum", "cannot import name 'Enum'"),
         ("import tfaip.util.enum.more", "No module named 'tfaip.util.enum.more'"),

@@ -59,19 +59,6 @@ def test_help_and_messages() -> None:
     assert (result.rc, result.stderr) == (2, "error: --trainer.epochs: expected int, got 'many'\n")
 
 
-def test_only_a_program_that_uses_the_libraries_imports_them() -> None:
-    code = (
-        "import sys, tfaip.params, tfaip.imports, tfaip.scenario.tutorial.full.scenario\n"
-        "import tfaip.util.tfaipargparse as old\n"
-        "libraries = {'paiargparse', 'dataclasses_json', 'marshmallow'}\n"
-        "print(sorted(libraries & set(sys.modules)))\n"
-        "old.TFAIPArgumentParser\n"
-        "print(sorted(libraries & set(sys.modules)), 'tfaip.compat.paiargs' in sys.modules)\n"
-    )
-    result = finish_command(start_python("-c", code))
-    assert result.stdout.splitlines() == ["[]", "['dataclasses_json', 'marshmallow', 'paiargparse'] True"], result
-
-
 def parse_pai(*argv: str, cls: Any = RunParams, **options: Any) -> Any:
     parser = PAIArgumentParser()
     parser.add_root_argument("run", cls, **options)
@@ -106,8 +93,6 @@ def test_errors() -> None:
         parse_pai("--run.output_dir", "x", "--run.epoch", "2")
     with pytest.raises(UsageError, match=r"^--run\.epochs: expected int, got 'many'$"):
         parse_pai("--run.epochs", "many")
-    with pytest.raises(UsageError, match=r"^--run\.epochs is given twice"):
-        parse_pai("--run.epochs", "1", "--run.epochs", "2")
 
 
 class OwnParser(TFAIPArgumentParser):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 # Neither this module nor what it imports needs a backend: each worker would import it, ten seconds long.
-from tfaip.compat.parallel import DataWorker, ParallelGenerator, parallel_map, tqdm_wrapper
+from tfaip.compat.parallel import DataWorker, ParallelGenerator, parallel_map
 
 
 def square_and_process(number: int) -> tuple[int, int]:
@@ -71,13 +71,3 @@ def test_a_worker_is_set_up_once_in_its_process(processes: int) -> None:
     sums = Sums(processes)
     assert list(sums) == [(n + 10, -1) for n in range(7)]
     assert list(sums) == [(n + 10, -1) for n in range(7)]  # a second pass
-
-
-def test_items_pass_through_the_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    # The bar is drawn though the output is captured.
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    assert list(tqdm_wrapper([1, 2], progress_bar=False)) == [1, 2]
-    assert capsys.readouterr().out == ""
-    assert list(tqdm_wrapper(iter([1, 2]), desc="counting", total=2)) == [1, 2]
-    assert "counting" in capsys.readouterr().out

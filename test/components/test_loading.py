@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from test.support.commands import finish_command, start_python
 from tfaip.components.loading import import_root, load_scenario, load_trusted_scenario
 from tfaip.errors import UsageError
 from tfaip.scenario.scenariobase import ScenarioBase
@@ -146,15 +145,6 @@ def test_where_a_package_was_imported_from(write: Write, tmp_path: Path, monkeyp
     # The script itself may load its class.
     monkeypatch.setattr(sys.modules["__main__"], "Zoo", own, raising=False)
     assert load_trusted_scenario("__main__:Zoo") is own
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", ["import keras", "from tfaip.imports import Data, ModelBase"])
-def test_a_scenario_that_loads_keras_prints_nothing_but_its_own_words(first: str, write: Write) -> None:
-    write({"tf_noisy.py": f"import sys\n{first}\nsys.stderr.write('own words')\n{ONE}"})
-    code = "import sys; from tfaip.components.loading import load_scenario; load_scenario('tf_noisy.py')"
-    result = finish_command(start_python("-c", f"{code}; print('keras' in sys.modules)", cwd=Path.cwd()))
-    assert (result.stdout, result.stderr) == ("True\n", "own words")
 
 
 STORED = [*("tf_zoo", "tf_zoo:", ":Zoo", "../tf_zoo:Zoo", "/zoo/x.py:Zoo", "tf_zoo:Zoo()", "tf zoo:Zoo", "")]

@@ -83,22 +83,3 @@ def test_a_level_of_the_users_is_kept(monkeypatch: pytest.MonkeyPatch, capsys: p
         own.warning("hidden")
         own.error("shown")
     assert capsys.readouterr().out == "error: shown\n"
-
-
-def test_a_console_only_where_there_is_none(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])
-    root = logging.getLogger(ROOT)
-    with console_unless_configured(), console_unless_configured(), user_logs(OwnParams):
-        logging.getLogger("own_scenario").info("printed")
-        logging.getLogger(f"{ROOT}.trainer").info("once")
-    assert capsys.readouterr().out == "printed\nonce\n"
-    assert (root.level, root.handlers, root.propagate) == (logging.NOTSET, [], True)
-    records: list[str] = []
-    handler = logging.Handler()  # of an application
-    monkeypatch.setattr(handler, "emit", lambda record: records.append(record.getMessage()))
-    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
-    with console_unless_configured(), RunLog():
-        logging.getLogger(f"{ROOT}.trainer").info("to the application")
-    assert (capsys.readouterr().out, records) == ("", ["to the application"])

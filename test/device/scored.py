@@ -12,7 +12,6 @@ from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.layers.specaugment import SpecAugment
 from tfaip.layers.stochasticdepth import StochasticDepth
-from tfaip.trainer.stages.params import TrainStage
 from tfaip.util.typing import Tensor, TensorDict
 
 
@@ -116,11 +115,3 @@ class ScoredScenario(TinyScenario):
     @classmethod
     def evaluator_cls(cls) -> type[Distance]:
         return Distance
-
-
-class DifferingScenario(ScoredScenario):
-    """Its program depends on the process, which it must not."""
-
-    @classmethod
-    def stages(cls, params: Any, history: Any) -> Any:
-        yield TrainStage("a", epochs=1 + params.device.process_id)

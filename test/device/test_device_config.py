@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from test.support.commands import REPOSITORY, CommandResult, finish_command, start_python
+from test.support.commands import REPOSITORY, finish_command, start_python
 from test.support.runs import copy_tiny
 from test.support.tiny.scenario import TinyScenario
 from tfaip.device import DeviceConfigParams, DistStrategy
@@ -18,10 +18,6 @@ from tfaip.errors import UsageError
 def test_what_cannot_work_is_refused(subtests: pytest.Subtests) -> None:
     for fields, message in [
         ({"num_processes": 2}, "process_id is None, expected a value, since a cluster needs num_processes"),
-        (
-            {"num_processes": 2, "process_id": 2, "coordinator": "a:1"},
-            r"process_id is 2, expected 0 to num_processes - 1 \(1\)",
-        ),
         ({"num_processes": 2, "process_id": 0, "coordinator": "node1"}, "coordinator is 'node1', expected host:port"),
     ]:
         with subtests.test(fields=fields), pytest.raises(ValueError, match=message):
@@ -40,16 +36,12 @@ def test_strategies_of_the_other_backend_are_refused(strategy: DistStrategy) -> 
             open_devices(params)
 
 
-@pytest.mark.parametrize(("early", "named"), [("model", "mae/total"), ("graph", "graph/dense")])
-def test_what_was_made_outside_of_the_strategy_is_refused(early: str, named: str) -> None:
+def test_what_was_made_outside_of_the_strategy_is_refused() -> None:
     params = TinyScenario.default_trainer_params()
     params.device.dist_strategy, params.steps_per_execution = DistStrategy.MIRROR, None
     trainer = TinyScenario.create_trainer(params)
-    if early == "graph":
-        trainer.scenario.graph.predict({"x": np.zeros((1, 4), np.float32)})
-    else:
-        assert trainer.scenario.model.error.name == "mae"
-    with pytest.raises(UsageError, match=f"devices cannot share it: .*{named}.* --device.dist_strategy"):
+    trainer.scenario.graph.predict({"x": np.zeros((1, 4), np.float32)})
+    with pytest.raises(UsageError, match="devices cannot share it: .*graph/dense.* --device.dist_strategy"):
         trainer.train()
 
 
@@ -63,27 +55,11 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def run_without(packages: Path, *args: str | Path, cwd: Path | None = None, backend: str = "jax") -> CommandResult:
-    env = {"KERAS_BACKEND": backend, "PYTHONPATH": f"{REPOSITORY}:{packages}"}
-    return finish_command(start_python("-S", *args, cwd=cwd, env=env))
-
-
-@pytest.mark.parametrize(
-    ("backend", "flags", "message"),
-    [
-        pytest.param(
-            "jax",
-            ["--scenario.export_serve", "True"],
-            "exporting a SavedModel needs tensorflow, which is not installed",
-            marks=pytest.mark.slow,
-        ),
-        ("tensorflow", [], "the Keras backend 'tensorflow' cannot be imported"),
-    ],
-)
-def test_what_needs_it_says_so(packages: Path, tmp_path: Path, backend: str, flags: list[str], message: str) -> None:
+def test_a_backend_that_is_not_installed_is_named(packages: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    train = ["-m", "tfaip.scripts.train", "tiny", "--trainer.output_dir", run, *flags]
-    result = run_without(packages, *train, cwd=copy_tiny(tmp_path), backend=backend)
+    env = {"KERAS_BACKEND": "tensorflow", "PYTHONPATH": f"{REPOSITORY}:{packages}"}
+    train = ["-S", "-m", "tfaip.scripts.train", "tiny", "--trainer.output_dir", run]
+    result = finish_command(start_python(*train, cwd=copy_tiny(tmp_path), env=env))
     assert result.rc == 2, result
-    assert result.stderr.startswith(f"error: {message}")
+    assert result.stderr.startswith("error: the Keras backend 'tensorflow' cannot be imported")
     assert not run.exists()

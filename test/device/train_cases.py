@@ -109,8 +109,7 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
     from tfaip.params.tree import get_path
     from tfaip.trainer.signals import TrainingInterrupted
 
-    scenario = getattr(scored, case.get("scenario", "ScoredScenario"))
-    params = scenario.default_trainer_params()
+    params = scored.ScoredScenario.default_trainer_params()
     for path, value in {**SHARED, **case["set"]}.items():
         before = get_path(params, path)
         if isinstance(before, StrEnum):
@@ -119,7 +118,7 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
         parent, _, name = path.rpartition(".")
         setattr(get_path(params, parent), name, value if make is None else make(value))
     prepare_devices(params.device)
-    trainer = scenario.create_trainer(params, restore=case.get("restore", False))
+    trainer = scored.ScoredScenario.create_trainer(params, restore=case.get("restore", False))
     import keras
 
     epochs: list[dict[str, float]] = []
@@ -134,7 +133,7 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
         with contextlib.suppress(TrainingInterrupted):
             trainer.train([keep, Stop()])
             raise RuntimeError("the training did not stop")
-        trainer = scenario.create_trainer(params, restore=True)
+        trainer = scored.ScoredScenario.create_trainer(params, restore=True)
     trainer.train([keep])
     weights = [keras.ops.convert_to_numpy(variable) for variable in trainer.scenario.graph.variables]
     digest = hashlib.sha256(b"".join(weight.tobytes() for weight in weights)).hexdigest()

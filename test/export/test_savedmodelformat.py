@@ -1,8 +1,6 @@
 """The SavedModel: used as others use it, the weights of the moment, checks, and graphs that cannot be exported."""
 
-import logging
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -189,7 +187,6 @@ def test_differences_are_seen_beside_any_other_value(subtests: pytest.Subtests) 
         ([1.0, 2.0], [[1.0], [2.0]]),
         ([1.0, 2.001], [1.0, 2.0]),
         ([0.0, 2.0], [np.nan, 2.0]),
-        ([np.inf, 2.0], [-np.inf, 2.0]),
         ([0] * 99, [0] * 98 + [1]),
         ([0] * 199, [0] * 197 + [1, 1]),
         (["a", "b"], ["a", "c"]),
@@ -222,24 +219,6 @@ def test_half_precision_may_differ_more() -> None:
         compare_outputs(moved, given, found[2])
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the assertion is an operation of TensorFlow")
-def test_an_exported_graph_that_cannot_be_run_is_an_error_of_one_line() -> None:
-    import tensorflow as tf
-
-    def above_two(inputs: TensorDict) -> TensorDict:
-        with tf.control_dependencies([tf.debugging.assert_greater(inputs["x"], 2.0)]):
-            return {"y": tf.identity(inputs["x"])}
-
-    formats = ExportFormats(scale_graphs(function=above_two), [SERVE_DIR], Advice("switch off {}", ""))
-    with pytest.raises(
-        TfaipError, match=r"was written, but fails: .*\ngraph 'serve' in serve/\nswitch off serve$"
-    ) as info:
-        formats.check({"x": column([1])})
-    assert "\n" not in str(info.value)
-    assert len(str(info.value)) < 300
-    formats.check({"x": column([3])})
-
-
 def test_without_tensorflow_the_flag_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = scale_graphs()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -263,23 +242,13 @@ def test_a_full_disk_is_told_as_such(name: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_writing_leaves_the_loggers_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logging.root, "handlers", [])
-    ServingExporter(scale_graphs()).write(tmp_path / "serve")
-    assert logging.root.handlers == []
-
-
 @pytest.mark.slow
 @pytest.mark.backend
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="elsewhere TensorFlow is imported already")
 def test_what_is_found_before_and_with_the_first_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "tensorflow_is_imported", lambda: False)
     graph, batch = ScaleGraph(), {"x": column([1, 3])}
-    calls, checks = [0], [0]
-
-    def counting(inputs: TensorDict) -> TensorDict:
-        calls[0] += 1
-        return {"y": inputs["x"] * calls[0]}
+    checks = [0]
 
     def changing(inputs: TensorDict) -> TensorDict:
         """Give something else in the second check, in which it is not traced."""
@@ -291,11 +260,6 @@ def test_what_is_found_before_and_with_the_first_model(tmp_path: Path, monkeypat
     fine.begin_check({**batch, "unread": column([1, 3])})
     fine.begin_check(batch)
     later.begin_check(batch)
-    # Of the last ones the export in JAX's own format passes or says too little.
-    functions: list[Any] = [counting, lambda x: {"y": [x["x"]]}, lambda x: {"y": None}, lambda x: {"y": {"a": x["x"]}}]
-    for function in (*functions, lambda x: {1: x["x"]}, lambda x: {"y": keras.ops.top_k(x["x"], 1)[0]}):
-        with pytest.raises(Exception, match=r"\w"):
-            ExportFormats(scale_graphs(ScaleGraph(), function), [SERVE_DIR]).begin_check(batch)
     for name in ("first", "second", "third"):
         (tmp_path / name).mkdir()
     fine.write(tmp_path / "first")

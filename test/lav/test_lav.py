@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -131,30 +130,6 @@ def test_every_generator_has_its_results(two_graphs, tmp_path):
     assert set(events.Tags()["scalars"]) == set(scalar_results(results[1]))
 
 
-def test_results_come_one_after_the_other(two_graphs):
-    model, _ = two_graphs
-    asked = []
-
-    def generators():
-        for samples in (3, 4):
-            asked.append(samples)
-            yield TinyGenerator(samples=samples)
-
-    results = lav_of(model, LavScenario, silent=True).run(generators())
-    assert asked == []
-    assert next(results)["samples"] == 3
-    assert asked == [3]
-
-
-def test_samples_are_printed_up_to_the_limit(two_graphs, console, capsys):
-    model, _ = two_graphs
-    for kwargs, printed in (({}, 10), ({"print_samples": False}, 0), ({"silent": True}, 0)):
-        list(lav_of(model, LavScenario, **kwargs).run([TinyGenerator(samples=12)]))
-        out = capsys.readouterr().out
-        assert sum(line.startswith("sample ") for line in out.splitlines()) == printed
-        assert ("12 samples in" in out) == ("silent" not in kwargs)
-
-
 def test_what_a_lav_needs(two_graphs, tmp_path):
     model, _ = two_graphs
     # The scenario is found by its params.
@@ -188,13 +163,6 @@ def scenario() -> SumsScenario:
     return made
 
 
-@pytest.fixture(params=[[], [5, 9]], ids=["no buckets", "buckets"])
-def pipeline(request: pytest.FixtureRequest) -> Iterator[DataPipelineParams]:
-    SHAPES.clear()
-    yield DataPipelineParams(batch_size=1, bucket_boundaries=request.param, num_processes=0)
-    SHAPES.clear()
-
-
 def expected_lengths(pipeline: DataPipelineParams) -> set[int | None]:
     """Buckets end with 4 and 8; what is longer stays as it is. TensorFlow compiles the first one and all others."""
     if keras.backend.backend() != "jax":
@@ -204,9 +172,12 @@ def expected_lengths(pipeline: DataPipelineParams) -> set[int | None]:
 
 @pytest.mark.backend
 @pytest.mark.parametrize("evaluates", [False, True])
-def test_lengths_of_buckets(evaluates: bool, scenario: SumsScenario, pipeline: DataPipelineParams) -> None:
+@pytest.mark.parametrize("boundaries", [[], [5, 9]], ids=["no buckets", "buckets"])
+def test_lengths_of_buckets(boundaries: list[int], evaluates: bool, scenario: SumsScenario) -> None:
     """On JAX one compilation for each bucket, with the results that TensorFlow has, in LAV and in a prediction."""
+    pipeline = DataPipelineParams(batch_size=1, bucket_boundaries=boundaries, num_processes=0)
     samples: list[Any] = []
+    SHAPES.clear()
     if evaluates:
         evaluation = PredictionEvaluation(scenario, pipeline, silent=True)
         SHAPES.clear()  # of the symbolic build

@@ -2,7 +2,6 @@
 
 import signal
 from dataclasses import field
-from itertools import islice
 
 import keras
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 from test.support.tiny.model import TinyGraph, TinyModel
 from test.support.tiny.scenario import TinyData, TinyGenerator, TinyModelParams, TinyScenario
-from tfaip.data.pipeline.processor.dataprocessor import GeneratingDataProcessor, MappingDataProcessor
+from tfaip.data.pipeline.processor.dataprocessor import MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
 from tfaip.device import Precision
 from tfaip.errors import UsageError
@@ -60,15 +59,6 @@ class HalveParams(DataProcessorParams, cls=":Halve"):
 class Halve(MappingDataProcessor[HalveParams]):
     def apply(self, sample):
         return sample.new_outputs({"y": sample.outputs["y"] / 2})
-
-
-class FirstTwoParams(DataProcessorParams, cls=":FirstTwo"):
-    """Post-processing that stops before the end."""
-
-
-class FirstTwo(GeneratingDataProcessor):
-    def generate(self, samples):
-        return islice(samples, 2)
 
 
 class Means(EvaluatorBase[EvaluatorParams]):
@@ -165,19 +155,6 @@ def test_values_are_those_of_the_prediction_graph_after_the_post_processing():
             assert logs[-1][f"lav_l{i}_{name}"] == pytest.approx(value, rel=1e-5)
         assert logs[-1][f"lav_l{i}_loss"] == logs[-1][f"lav_l{i}_loss/mean_epoch"] == logs[-1][f"lav_l{i}_mse"]
         assert f"lav_l{i}_list" not in logs[-1]
-
-
-@pytest.mark.slow
-def test_losses_are_those_of_all_samples_also_if_the_post_processing_stops_early():
-    def last(*post):
-        params = lav_params(epochs=1)
-        params.scenario.data.post_proc = SequentialProcessorPipelineParams(processors=list(post))
-        params.gen.setup.val.batch_size = 2
-        return train(params)[0][-1]
-
-    whole, short = last(), last(FirstTwoParams())
-    assert (whole["lav_l0_samples"], short["lav_l0_samples"]) == (5, 2)
-    assert short["lav_l0_mse"] == whole["lav_l0_mse"]
 
 
 @pytest.mark.slow
@@ -311,11 +288,7 @@ def test_samples_are_printed_up_to_the_limit(tmp_path):
 
     assert printed("loud", lav_silent=False) == 4  # two of each generator
     assert printed("silent") == 0  # the default
-    values = {}
-    for name, silent in (("validated", False), ("not", True)):
-        assert printed(name, val_silent=silent, lav_every_n=0) == 2 * (not silent)
-        values[name] = (tmp_path / name / "history.json").read_text().split('"meta"')[0]
-    assert values["validated"] == values["not"]
+    assert printed("validated", val_silent=False, lav_every_n=0) == 2
 
 
 @pytest.mark.guard

@@ -4,8 +4,6 @@ import itertools
 import re
 import shutil
 import weakref
-from collections.abc import Callable
-from typing import Any
 
 import keras
 import numpy as np
@@ -13,16 +11,12 @@ import pytest
 
 from test.lav.test_lav_in_training import Halve, HalveParams
 from test.support.tiny.scenario import TinyData, TinyGenerator, TinyScenario
-from tfaip.data.databaseparams import DataPipelineParams
-from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.dataprocessor import GeneratingDataProcessor, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
 from tfaip.device import DeviceConfigParams, Precision
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modelloading import load_exported
-from tfaip.predict.modelpass import BenchmarkResults, run_pass, samples_of
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.scenario.tutorial.full.data import Part, TutorialGenerator
@@ -93,10 +87,6 @@ def test_samples_come_one_by_one_in_order_processed_before_and_after(graph, run_
     benchmark = predictor.benchmark_results
     assert (benchmark.samples, benchmark.batches) == (10, 3)
     assert 0 < benchmark.model_s <= benchmark.wall_s
-    lines = []
-    benchmark.pretty_print(lines.append)
-    assert [line.split()[0] for line in lines] == list(benchmark.to_dict())
-    assert lines[0].split() == ["samples", "10"]
     # Other data, and a pipeline in its own mode, whose targets were not asked for.
     doubled, generator = data_with([DoubleParams()]), TinyGenerator(samples=6)
     pipeline = doubled.create_pipeline(predictor.params.pipeline, generator).to_mode(PipelineMode.EVALUATION)
@@ -261,45 +251,3 @@ def test_what_is_no_data_is_said_at_the_call(graph, value):
     with pytest.raises(TypeError, match=r"predict_raw takes several samples or inputs, as in predict_raw\(\[") as error:
         predictor.predict_raw(value)
     assert len(str(error.value)) <= 300
-
-
-Start = Callable[[Batch], dict[str, Any]]
-
-
-def five_batches() -> DataPipeline:
-    """Nine samples in batches of two."""
-    params = DataPipelineParams(batch_size=2, num_processes=0)
-    return TinyData().create().create_pipeline(params, TinyGenerator(samples=9)).to_mode(PipelineMode.PREDICTION)
-
-
-def doubling(events: list[str]) -> Start:
-    """Return a model that notes which of its batches it gets."""
-
-    def start(batch: Batch) -> dict[str, Any]:
-        events.append(f"start {len([event for event in events if event.startswith('start')])}")
-        return {"y": batch.inputs["x"] * 2}
-
-    return start
-
-
-@pytest.mark.parametrize(
-    ("read_ahead", "expected"),
-    [
-        (0, ["start 0", "sample", "sample", "start 1", "sample"]),
-        (1, ["start 0", "start 1", "sample", "sample", "start 2", "sample"]),
-    ],
-)
-def test_a_batch_is_started_when_the_samples_before_it_were_taken(read_ahead: int, expected: list[str]) -> None:
-    events: list[str] = []
-    benchmark = BenchmarkResults()
-    samples = run_pass(five_batches(), doubling(events), samples_of, benchmark, read_ahead=read_ahead)
-    assert events == []
-    for _ in range(3):
-        sample = next(samples)
-        events.append("sample")
-        np.testing.assert_array_equal(sample.outputs["y"], sample.inputs["x"] * 2)
-    assert events == expected
-    assert (benchmark.samples, benchmark.batches) == (4, 2)
-    assert len(list(samples)) == 6
-    assert (benchmark.samples, benchmark.batches) == (9, 5)
-    assert 0 < benchmark.model_s <= benchmark.wall_s

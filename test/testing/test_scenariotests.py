@@ -102,10 +102,6 @@ def test_a_training_that_changes_nothing(broken: SmallTraining) -> None:
         AssertionError, match=r"^the training has values that are no finite numbers: mae of epoch 2 is nan$"
     ):
         checks.check_training(broken)
-    del records["2"]
-    history.write_text(json.dumps(records))
-    with pytest.raises(AssertionError, match=r"^1 epochs were trained, expected 2$"):
-        checks.check_training(broken)
     history.write_text(text)
     broken.changed, changed = set(), broken.changed
     with pytest.raises(AssertionError, match=r"^the training has changed no weight"):
