@@ -19,7 +19,7 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.sampler import Position
 from tfaip.device.collectives import broadcast, check_equal, run_on_chief
-from tfaip.device.devices import Devices, precision_scope
+from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError, text_with_notes
 from tfaip.model.graphbase import full_precision
 from tfaip.model.weights import built_within
@@ -33,7 +33,6 @@ from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.history import History
 from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.params import Params
-from tfaip.trainer.run.directory import StageDirectories
 from tfaip.trainer.run.names import STAGES_DIR
 from tfaip.trainer.run.output import Checkpoint
 from tfaip.trainer.scheduledvalues import EpochSchedules
@@ -41,7 +40,6 @@ from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN
 from tfaip.trainer.stages.program import (
     PlannedStage,
-    StageProgram,
     StageResult,
     begins,
     copy_for_stage,
@@ -101,146 +99,13 @@ def _check_same(record: Mapping[str, Any], now: Mapping[str, Any], state: str) -
         raise UsageError(f"the stage {shorten(record['name'])} is {state}, but differs ({changes}): {_ADVICE}")
 
 
-class StageSequence:
-    """Stages of a run, one after the other; those that are done are answered from their records.
-
-    Args:
-        program: see `planned_stages`.
-        history: what the program sees: it grows with every finished stage.
-        progress: of the training, with the history of all epochs.
-        devices: the processes, which all run the program; the chief reads and writes the records.
-        directories: of the stages; None: the run writes nothing, or has no stages.
-    """
-
-    def __init__(
-        self,
-        program: StageProgram,
-        history: History,
-        progress: TrainingProgress,
-        devices: Devices,
-        directories: StageDirectories | None,
-    ) -> None:
-        self._program, self._history, self._progress = program, history, progress
-        self._devices, self._directories = devices, directories
-        self._root = None if directories is None else directories.root
-        self._stored: dict[int, dict[str, Any]] = {}  # the records of the run that is resumed
-        self.finished: dict[str, Path] = {}
-        """Directories of the finished stages by name."""
-        self.stage: PlannedStage | None = None
-        """The stage that is reached; None: all are done."""
-
-    @property
-    def reached(self) -> PlannedStage:
-        """The stage that is reached; there is one."""
-        assert self.stage is not None  # noqa: S101 (the caller knows it)
-        return self.stage
-
-    def record(self) -> dict[str, Any]:
-        """Return what must not change in the stage that is reached, JSON-able; paths in the run are relative to it."""
-        stage = self.reached
-        settings = {} if stage.name == MAIN else encode(stage.settings)
-        settings.pop("epochs", None)
-        place = {name: getattr(stage, name) for name in ("number", "name", "first_epoch", "last_epoch")}
-        return _relative({**settings, **place, "kind": stage.settings.kind}, self._root)
-
-    def begin(self) -> None:
-        """Write what the stage is that is reached, and remove the records of what is run again."""
-        record = self.record()
-        if self._directories is not None and self._devices.is_chief:
-            self._directories.forget(record["number"])
-            self._directories.begin(record)
-
-    def finish(self, newest: Path | None, **facts: Any) -> None:
-        """Write the record of the stage that is reached, and go to the next one, as a resumed run does."""
-        stage, own = self.reached, self._directories
-        stored = _relative(broadcast(self._devices, {"last_epoch": stage.last_epoch, **facts}), self._root)
-        if own is not None and self._devices.is_chief:
-            own.finish(stage.name, stored, newest if stage.trains and stage.name != MAIN else None)
-        self._next(self._result(stored))
-
-    def start(self, state: Mapping[str, Any] | None, repeated: int | None = None) -> list[str]:
-        """Go to the stage of a checkpoint, or to the first one to run; return its changes, in words.
-
-        Args:
-            state: of the checkpoint; None: nothing is resumed.
-            repeated: number of the stage from which on all are run again; None: those that are done stay.
-        """
-        if self._directories is not None and state is not None:
-            records = broadcast(self._devices, self._directories.records() if self._devices.is_chief else [])
-            self._stored = {r["number"]: r for r in records if repeated is None or r["number"] < repeated}
-        running = None if state is None else state[RUNNING]
-        self._next(None)
-        if state is None or running is None:
-            self.skip_done()
-            return []
-        while self.stage is not None and self.stage.number < running["number"]:
-            if not self._answer():
-                raise UsageError(
-                    f"the stage {self.stage.name} is not done, but stage {running['name']} is running: "
-                    f"repeat from it with --from_stage {self.stage.name}"
-                )
-        now, epochs = {} if self.stage is None else self.record(), state["epoch"]
-        if running["name"] == now.get("name") == MAIN and running["first_epoch"] > now["first_epoch"]:
-            raise UsageError(
-                f"the checkpoint is of a later call of fit, which began with epoch {running['first_epoch']} and cannot "
-                "be resumed: resume from an earlier checkpoint"
-            )
-        _check_same({key: running.get(key) for key in _PLACE}, {key: now.get(key) for key in _PLACE}, "running")
-        if now["last_epoch"] < epochs:
-            raise UsageError(
-                f"the stage {now['name']!r} has trained up to epoch {epochs}, but ends with {now['last_epoch']}"
-            )
-        return [] if now["name"] == MAIN else _changes(running, now)  # those of the run are listed with its params
-
-    def skip_done(self, has_ended: bool = False) -> None:
-        """Go to the first stage that trains or is not done; `has_ended`: the training that is reached has ended."""
-        while self.stage is not None and (has_ended or not self.stage.trains) and self._answer():
-            has_ended = False
-
-    def _answer(self) -> bool:
-        """Go to the stage after the one that is reached if that is done; else return False."""
-        stored = self._stored.get(self.reached.number, {})
-        if "result" not in stored:
-            return False
-        _check_same({key: value for key, value in stored.items() if key != "result"}, self.record(), "done")
-        self._next(self._result(stored["result"]))
-        return True
-
-    def _next(self, result: StageResult | None) -> None:
-        """Send the result of the stage into the program, and go to the stage that it yields."""
-        if result is not None:
-            if result.directory is not None:
-                self.finished[result.name] = Path(result.directory)
-            for epoch in self._progress.history.epochs:
-                if epoch <= result.last_epoch and epoch not in self._history:
-                    self._history.record(epoch, self._progress.history[epoch])
-        try:
-            self.stage = self._program.send(result)
-        except StopIteration:
-            self.stage = None
-        if self._devices.num_processes > 1:
-            check_equal(self._devices, {} if self.stage is None else {f"stage {self.stage.name}": self.record()})
-
-    def _result(self, stored: Mapping[str, Any]) -> StageResult:
-        """Return the result of a stage. Its file becomes the input of later stages: a name is not read from a file."""
-        stage = self.reached
-        if "last_epoch" not in stored or not all(isinstance(stored[key], _TYPES.get(key, ())) for key in stored):
-            raise UsageError(f"the result of stage {stage.name!r} is damaged: {shorten(dict(stored))}")
-        if self._root is None:
-            return StageResult(stage.name, stage.first_epoch, **stored)
-        directory, file_name = f"{self._root}/{STAGES_DIR}/{stage.name}", stage.settings.result_file()
-        facts = json.loads(json.dumps(stored).replace(_ROOT, _json_text(self._root)))
-        file = None if file_name is None else f"{directory}/{file_name}"
-        return StageResult(stage.name, stage.first_epoch, directory=directory, file=file, **facts)
-
-
 # The run
 
 
 class StageRunner:
-    """Context that runs the stages of a run in order.
+    """Context that runs the stages of a run in order; those that are done are answered from their records.
 
-    Every process of a training takes the same decisions; the chief alone writes.
+    Every process runs the program and takes the same decisions; the chief alone reads and writes the records.
 
     Args:
         run: the parts that all stages share.
@@ -259,11 +124,15 @@ class StageRunner:
         self._opened = ExitStack()
         directory = run.directory if run.preview.has_stages else None
         self._directories = None if directory is None else directory.stage_directories()
-        history = History()
-        program = planned_stages(run.params, scenario, history)
+        self._root = None if self._directories is None else self._directories.root
+        # What the program sees: it grows with every finished stage.
+        self._history = History()
+        self._program = planned_stages(run.params, scenario, self._history)
         if run.preview.is_trial:
-            program = (stage for stage in run.preview.stages)
-        self._sequence = StageSequence(program, history, self.progress, run.devices, self._directories)
+            self._program = (stage for stage in run.preview.stages)
+        self._stored: dict[int, dict[str, Any]] = {}  # the records of the run that is resumed
+        self._finished: dict[str, Path] = {}  # directories of the finished stages by name
+        self._stage: PlannedStage | None = None  # the stage that is reached; None: all are done
 
     def __enter__(self) -> Self:
         return self
@@ -290,9 +159,9 @@ class StageRunner:
         state = None if restored is None else restored.state
         if state is not None:
             self.progress.load(state)
-        for change in self._sequence.start(state, repeated):
-            log.info("changed stage %s: %s", self._sequence.reached.name, change)
-        stage = self._sequence.stage
+        for change in self._go_to_stage(state, repeated):
+            log.info("changed stage %s: %s", self._reached.name, change)
+        stage = self._stage
         if stage is None or not stage.settings.needs_model:
             return
         if restored is None or not restored.arrays:  # that of the beginning of a run has no weights
@@ -303,20 +172,20 @@ class StageRunner:
             self._set_up(stage, is_restored=True)
         self.training.state.restore(restored)
         if self.training.is_finished():
-            self._sequence.skip_done(has_ended=True)
+            self._skip_done(has_ended=True)
 
     def run(self, callbacks: Callbacks) -> None:
         """Run the stages that remain."""
         self._callbacks = callbacks
-        progress, sequence, output = self.progress, self._sequence, self._run.output
-        if sequence.stage is None:
+        progress, output = self.progress, self._run.output
+        if self._stage is None:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, self._run.params.epochs)
-        elif sequence.stage.number == 0 and not sequence.stage.trains:
+        elif self._stage.number == 0 and not self._stage.trains:
             # A checkpoint from which a run can be resumed that begins with other work than training.
             state = beginning(self._run.params)
             output.save_checkpoint(lambda buffer: state, 0)
             output.wait()
-        while (stage := sequence.stage) is not None:
+        while (stage := self._stage) is not None:
             is_new = self.latest is None or (stage.trains and self.latest.stage is not stage)
             if is_new and stage.settings.needs_model:
                 self._set_up(stage)
@@ -325,7 +194,7 @@ class StageRunner:
                 return
             output.require_own_directory()
             newest = None if output.store is None else output.store.newest()
-            sequence.finish(newest, **facts, values=progress.history.values(progress.epoch))
+            self._finish(newest, **facts, values=progress.history.values(progress.epoch))
         if self.latest is not None:  # a trainer may change the params in place, and call `fit` again
             self.latest = replace(self.latest, params=copy_for_stage(self.latest.params))
 
@@ -336,7 +205,7 @@ class StageRunner:
         self._loop = loop = TrainingLoop(training, self._callbacks(training.model.optimizer))
         if not training.is_finished():
             self._run.output.require_own_directory()
-            self._sequence.begin()
+            self._begin_record()
             if progress.step or progress.epoch >= stage.first_epoch:
                 log.info("resuming in epoch %d, after %d batches", progress.epoch + 1, progress.step)
             if not self._run.preview.is_trial:
@@ -363,7 +232,7 @@ class StageRunner:
         if self._directories is None:
             raise UsageError(f"stage {stage.name} writes files: set --trainer.output_dir")
         run.output.require_own_directory()
-        self._sequence.begin()
+        self._begin_record()
         # What it draws must not depend on the stages that this process has run before.
         backend.seed(_seed(run.params.random_seed or 0, stage.number))
         facts: dict[str, Any] = stage.settings.work(self)
@@ -375,14 +244,14 @@ class StageRunner:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that the function of the stage may take."""
-        stage, directories, stop = self._sequence.reached, self._directories, self._run.stop
+        stage, directories, stop = self._reached, self._directories, self._run.stop
         assert directories is not None  # noqa: S101 (it has begun)
-        own = stage.params, directories.path(stage.name), directories.root, dict(self._sequence.finished)
+        own = stage.params, directories.path(stage.name), directories.root, dict(self._finished)
         return dict(zip(CALL_ARGUMENTS, (*own, self.progress.history, lambda: stop.is_asked), strict=True))
 
     def data(self) -> DataBase[Any]:
         """Return the data of the stage, of a scenario of its own."""
-        return construct(type(self._given), self._sequence.reached.params.scenario).data
+        return construct(type(self._given), self._reached.params.scenario).data
 
     def on_chief(self, function: Callable[[], None]) -> None:
         """Call a function in the first process, while the others wait."""
@@ -443,7 +312,7 @@ class StageRunner:
             log.info("fit again: epochs %d to %d of the run", last + 1, last + epochs)
             self._run.output.is_resumable = False
             own = copy_for_stage(params)  # the caller may change the params in place
-            self._sequence.stage = replace(
+            self._stage = replace(
                 before, first_epoch=last + 1, last_epoch=last + epochs, params=own, epoch_offset=last - done
             )
 
@@ -474,7 +343,7 @@ class StageRunner:
         try:
             with flags_of(params, "trainer"):
                 scenario = self._scenario_of(stage, before)
-                record = self._sequence.record()
+                record = self._record()
                 self.latest = build_training(self._run, stage, scenario, warmstarter, before, self.progress, record)
         except UsageError as error:
             if stage.name == MAIN:
@@ -498,6 +367,112 @@ class StageRunner:
         if before is not None and _specs(scenario) == _specs(before.scenario):
             scenario.take_network(before.scenario)
         return scenario
+
+    # The stages in order; those that are done are answered from their records
+
+    @property
+    def _reached(self) -> PlannedStage:
+        """The stage that is reached; there is one."""
+        assert self._stage is not None  # noqa: S101 (the caller knows it)
+        return self._stage
+
+    def _record(self) -> dict[str, Any]:
+        """Return what must not change in the stage that is reached, JSON-able; paths in the run are relative to it."""
+        stage = self._reached
+        settings = {} if stage.name == MAIN else encode(stage.settings)
+        settings.pop("epochs", None)
+        place = {name: getattr(stage, name) for name in ("number", "name", "first_epoch", "last_epoch")}
+        return _relative({**settings, **place, "kind": stage.settings.kind}, self._root)
+
+    def _begin_record(self) -> None:
+        """Write what the stage is that is reached, and remove the records of what is run again."""
+        record = self._record()
+        if self._directories is not None and self._run.devices.is_chief:
+            self._directories.forget(record["number"])
+            self._directories.begin(record)
+
+    def _finish(self, newest: Path | None, **facts: Any) -> None:
+        """Write the record of the stage that is reached, and go to the next one, as a resumed run does."""
+        stage, own = self._reached, self._directories
+        stored = _relative(broadcast(self._run.devices, {"last_epoch": stage.last_epoch, **facts}), self._root)
+        if own is not None and self._run.devices.is_chief:
+            own.finish(stage.name, stored, newest if stage.trains and stage.name != MAIN else None)
+        self._next(self._result(stored))
+
+    def _go_to_stage(self, state: Mapping[str, Any] | None, repeated: int | None = None) -> list[str]:
+        """Go to the stage of a checkpoint, or to the first one to run; return its changes, in words.
+
+        Args:
+            state: of the checkpoint; None: nothing is resumed.
+            repeated: number of the stage from which on all are run again; None: those that are done stay.
+        """
+        if self._directories is not None and state is not None:
+            records = broadcast(self._run.devices, self._directories.records() if self._run.devices.is_chief else [])
+            self._stored = {r["number"]: r for r in records if repeated is None or r["number"] < repeated}
+        running = None if state is None else state[RUNNING]
+        self._next(None)
+        if state is None or running is None:
+            self._skip_done()
+            return []
+        while self._stage is not None and self._stage.number < running["number"]:
+            if not self._answer():
+                raise UsageError(
+                    f"the stage {self._stage.name} is not done, but stage {running['name']} is running: "
+                    f"repeat from it with --from_stage {self._stage.name}"
+                )
+        now, epochs = {} if self._stage is None else self._record(), state["epoch"]
+        if running["name"] == now.get("name") == MAIN and running["first_epoch"] > now["first_epoch"]:
+            raise UsageError(
+                f"the checkpoint is of a later call of fit, which began with epoch {running['first_epoch']} and cannot "
+                "be resumed: resume from an earlier checkpoint"
+            )
+        _check_same({key: running.get(key) for key in _PLACE}, {key: now.get(key) for key in _PLACE}, "running")
+        if now["last_epoch"] < epochs:
+            raise UsageError(
+                f"the stage {now['name']!r} has trained up to epoch {epochs}, but ends with {now['last_epoch']}"
+            )
+        return [] if now["name"] == MAIN else _changes(running, now)  # those of the run are listed with its params
+
+    def _skip_done(self, has_ended: bool = False) -> None:
+        """Go to the first stage that trains or is not done; `has_ended`: the training that is reached has ended."""
+        while self._stage is not None and (has_ended or not self._stage.trains) and self._answer():
+            has_ended = False
+
+    def _answer(self) -> bool:
+        """Go to the stage after the one that is reached if that is done; else return False."""
+        stored = self._stored.get(self._reached.number, {})
+        if "result" not in stored:
+            return False
+        _check_same({key: value for key, value in stored.items() if key != "result"}, self._record(), "done")
+        self._next(self._result(stored["result"]))
+        return True
+
+    def _next(self, result: StageResult | None) -> None:
+        """Send the result of the stage into the program, and go to the stage that it yields."""
+        if result is not None:
+            if result.directory is not None:
+                self._finished[result.name] = Path(result.directory)
+            for epoch in self.progress.history.epochs:
+                if epoch <= result.last_epoch and epoch not in self._history:
+                    self._history.record(epoch, self.progress.history[epoch])
+        try:
+            self._stage = self._program.send(result)
+        except StopIteration:
+            self._stage = None
+        if self._run.devices.num_processes > 1:
+            check_equal(self._run.devices, {} if self._stage is None else {f"stage {self._stage.name}": self._record()})
+
+    def _result(self, stored: Mapping[str, Any]) -> StageResult:
+        """Return the result of a stage. Its file becomes the input of later stages: a name is not read from a file."""
+        stage = self._reached
+        if "last_epoch" not in stored or not all(isinstance(stored[key], _TYPES.get(key, ())) for key in stored):
+            raise UsageError(f"the result of stage {stage.name!r} is damaged: {shorten(dict(stored))}")
+        if self._root is None:
+            return StageResult(stage.name, stage.first_epoch, **stored)
+        directory, file_name = f"{self._root}/{STAGES_DIR}/{stage.name}", stage.settings.result_file()
+        facts = json.loads(json.dumps(stored).replace(_ROOT, _json_text(self._root)))
+        file = None if file_name is None else f"{directory}/{file_name}"
+        return StageResult(stage.name, stage.first_epoch, directory=directory, file=file, **facts)
 
 
 # From one stage to the next
