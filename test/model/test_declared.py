@@ -257,6 +257,7 @@ def brought() -> keras.Model:
             lambda: keras.Model(*(2 * [{"poins": keras.Input((6,), name="poins")}])),
             "has the input 'poins', which the data do not have; did you mean points",
         ),
+        (lambda: keras.Sequential([keras.Input((6,), dtype="int32"), ones("a")]), "the type int32, the data give f"),
         (brought, "Own.train_step would never be called: override _loss or _metric of Brought, or"),
     ],
 )

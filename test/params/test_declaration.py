@@ -228,6 +228,7 @@ def test_a_subclass_that_gives_only_a_default_keeps_type_help_and_limits() -> No
             cls(**{name: value})
     louder.tones[0].frequency = 9
     assert (Louder().tones, Sound().rate) == ([Tone(3)], 16)
+    assert type("Both", (type("Left", (Tone,), {}), type("Right", (Tone,), {"frequency": 2})), {})().frequency == 2
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,7 @@ def test_all_samples_are_predicted_even_if_the_training_left_some_out(run: Run, 
     (model / "training_data.json").write_text(json.dumps(data))
     well(run("predict", "--export_dir", model, "--dump", "p.npz", "--predict.silent", "True"))
     assert len(list(read_samples(Path("p.npz")))) == 360
+    assert "--pipeline.on_error str = raise" in well(run("predict", "--export_dir", model, "--help", "all"))
     well(run("predict", "--export_dir", model, "--dump", "p.npz", "--pipeline.batch_drop_remainder"))
     assert len(list(read_samples(Path("p.npz")))) == 300
     well(run("predict", "--export_dir", model, "--dump", "p.npz", "--pipeline.limit", "250"))

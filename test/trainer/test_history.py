@@ -77,6 +77,7 @@ def test_a_file_that_is_no_history_is_one_short_line(tmp_path: Path) -> None:
     for text, reason in [
         ("[]", "expected a JSON object, got list"),
         ('{"one": {"lr": 0.1}}', "'one'"),
+        ('{"0": {"lr": 0.1}}', "epochs count from 1"),
         ('{"1": {"lr": "0.1"}}', "'lr' is '0.1', expected a number"),
         ('{"1": {"lr": -0.1}}', "epoch '1': lr is -0.1, expected a finite rate from 0"),
         ('{"1": {"lr": 1%s}}' % ("0" * 400), "int too large to convert to float"),
@@ -102,12 +103,13 @@ def test_values_arrive_in_parts() -> None:
     assert history.set_default_rate(2, 0.5) == 0.5
     assert history.set_default_rate(2, 0.25) == 0.5
     history.set_values(2, {"loss": 1.0})
+    assert '"loss": 1.0' in history.text()
     history.set_values(2, {"val_loss": 2.0, "loss": 3.0})
     history.set_values(1, {"loss": 4.0})
     assert history == History(
         {1: EpochRecord(None, {"loss": 4.0}), 2: EpochRecord(0.5, {"loss": 3.0, "val_loss": 2.0})}
     )
-    assert history.names() == ["loss", "val_loss"]
+    assert (history.names(), '"loss": 3.0' in history.text()) == (["loss", "val_loss"], True)
     assert (history.scores("loss"), history.scores("loss", before=2)) == ({1: 4.0, 2: 3.0}, {1: 4.0})
     history.values(2)["loss"] = 9.0
     assert history.value(2, "loss") == 3.0

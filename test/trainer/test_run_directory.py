@@ -19,7 +19,7 @@ from tfaip.trainer.run.names import PARAMS_FILE, check_directory_names, check_hi
 from tfaip.trainer.run.permission import Permission, read_permission, record_permission
 from tfaip.trainer.scheduler import FunctionParams, NewbobRelParams
 from tfaip.trainer.stages.params import TrainStage
-from tfaip.util.manifest import CHECKPOINT_MARKS
+from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS
 
 
 @pytest.fixture
@@ -162,18 +162,18 @@ SUB, BEST = '{"checkpoint_sub_dir": "my"}', '{"early_stopping": {"best_model_nam
     ("stored", "file"),
     [
         *((SUB, file) for file in ("my/thesis.tex", "my", "my/epoch_0001/thesis.tex", "notes.txt", ".tmp-notes.txt")),
-        *((BEST, file) for file in ("my/thesis.tex", "my")),
+        *((BEST, file) for file in ("my/thesis.tex", "my", "my.id/x")),
         *(("{}", file) for file in ("checkpoint", "checkpoint/epoch_0001/thesis.tex", "history.json/thesis.tex")),
-        *(("{}", file) for file in ("train/thesis.tex", "stages/thesis.tex", "export/thesis.tex")),
-        *(("{}", file) for file in ("stages/mine/x", "train/plugins/own/x")),
+        *(("{}", file) for file in ("train/thesis.tex", "stages/thesis.tex", "export/thesis.tex", "best/thesis.tex")),
+        *(("{}", file) for file in ("stages/mine/x", "train/plugins/own/x", "checkpoint/backup/state.json")),
     ],
 )
 def test_what_stored_params_name_is_removed_only_if_a_run_has_written_it(stored, file, tmp_path: Path) -> None:
     (tmp_path / PARAMS_FILE).write_text(stored)
     path = tmp_path / file
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.parent.name == "epoch_0001":  # what is beside it is a checkpoint
-        for name in CHECKPOINT_MARKS:
+    if path.parent.name in ("epoch_0001", "best"):  # what is beside it is a checkpoint, or a model
+        for name in MODEL_MARKS if path.parent.name == "best" else CHECKPOINT_MARKS:
             (path.parent / name).touch()
         RunDirectory(tmp_path).check_free(overwrite=True)
     path.write_text("years of work")

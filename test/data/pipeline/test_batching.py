@@ -65,6 +65,7 @@ LOSES = r"inputs\['x'\] (has dtype .*|is \[.*\]), expected "
         # Whole numbers do not wrap around. NumPy joins int64 and uint64 as float64.
         ([[300], [0]], [None], "uint8", ValueError, "numbers from 300 to 300, expected 0 to 255 for uint8 as in"),
         ([[0], [2**40]], [None], "int32", ValueError, "from 1099511627776 to .*, expected -2147483648 to 2147483647"),
+        ([[1.0], [-2.0]], [1], "bool", ValueError, "numbers from -2 to -2, expected 0 to 1 for bool"),
         ([np.array([5], "int64"), np.array([2**40], "uint64")], [1], "int32", ValueError, "from 1099511627776 to"),
         # Large ones do not become infinite, in equal shapes, padded and nested.
         ([[1], [1e39]], [None], "float32", ValueError, "numbers that are too large for float32 as in the layer specs"),

@@ -9,7 +9,7 @@ import pytest
 
 from test.trainer.line import LineTrainerParams, Weights, line_params, train, weight
 from tfaip.errors import UsageError
-from tfaip.trainer.history import History
+from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.scheduler import ConstantParams, LearningRateParams, NewbobAbsParams, NewbobRelParams
 from tfaip.trainer.stages.params import TrainStage
@@ -178,3 +178,4 @@ def test_a_constant_rate_goes_on_with_the_last_one_of_a_file() -> None:
     chosen = rule.continue_from(chosen)
     assert {epoch: chosen[epoch].lr for epoch in chosen.epochs} == {1: 0.75, 2: 0.25, 3: 0.25, 4: 0.0}
     assert [rule.rate(epoch, chosen) for epoch in range(5, 8)] == [0.0, 0.125, 0.125]
+    assert ConstantParams(epochs=2).continue_from(History({10**8: EpochRecord(0.5)})).epochs == [1, 2, 10**8]

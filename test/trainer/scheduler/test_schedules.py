@@ -59,6 +59,7 @@ RATES: dict[str, tuple[LearningRateParams, list[float]]] = {
         [1.0] * 10 + [(1 + math.cos(math.radians(9 * x))) / 2 for x in range(20)],
     ),
     "linear": (PolynomialDecayParams(lr=3.0), [left / 10 for left in range(30, 0, -1)]),
+    "square": (PolynomialDecayParams(lr=9.0, power=2.0, alpha=0.1), [0.9 + 0.009 * n**2 for n in range(30, 0, -1)]),
     "inverse square root": (InverseSqrtDecayParams(lr=6.0), [6 / math.sqrt(epoch) for epoch in range(1, 31)]),
     "linear warm-up": (WarmupConstantParams(lr=1.0, final_epochs=7), WARM + [1.0] * 20),
     "exponential warm-up": (

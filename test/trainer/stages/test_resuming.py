@@ -232,7 +232,7 @@ def test_work_that_cannot_be_done(work: StageParams, output_dir: str | None, mes
 def test_a_trial_runs_every_stage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     copied = stage(2, early_stopping__best_model_output_dir=str(tmp_path / "models"))
     stages = {"a": copied, "n": call("note"), "p": PredictStage()}
-    params = staged_params([1.0, 2.0], stages, 9, output_dir=tmp_path / "r", export_best=True)
-    LineScenario.create_trainer(params).dry_run()
+    files = {"output_dir": tmp_path / "r", "history_file": str(tmp_path / "rates.json")}
+    LineScenario.create_trainer(staged_params([1.0, 2.0], stages, 9, export_best=True, **files)).dry_run()
     assert "one batch of each of 4 stages went through training" in caplog.text
     assert list(tmp_path.iterdir()) == []

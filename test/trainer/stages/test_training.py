@@ -13,6 +13,7 @@ from test.trainer.scheduler.test_control_runs import sgd, swinging
 from test.trainer.stages.stagedruns import Seen, stage, staged_params
 from tfaip.model.weights import load_arrays
 from tfaip.trainer.best import EarlyStoppingParams
+from tfaip.trainer.optimizer import AdamOptimizer
 from tfaip.trainer.scheduler import NewbobAbsParams
 from tfaip.trainer.stages.params import PretrainingParams, StageParams
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
@@ -121,6 +122,11 @@ RUNS: dict[str, Run] = {
     "another accumulation begins": (
         *(EIGHT, {"a": stage(1, trainer__train_accum_steps=3)}, HALF),
         *([-2, -28], {"updates": [1, 5], "models": 2}),
+    ),
+    # In bfloat16 the sample is 1. The first step of Adam is its rate, with the old count of updates 0.82 of it.
+    "another precision and rule": (
+        *([1.001], {"a": stage(1, optimizer="SGD", device__precision="mixed_bfloat16")}),
+        *({"epochs": 2, "optimizer": AdamOptimizer(beta_1=0.5, beta_2=0.5)}, [-1, -2], {"models": 2}),
     ),
     "no transfer": (
         *([1.0], {"a": stage(2)}, {"epochs": 3, "transfer": TransferParams(mode=TransferMode.NONE)}),
