@@ -100,13 +100,15 @@ def test_batch_hooks(steps_per_execution, expected, expected_losses) -> None:
     assert set(logged[-1]) == {"loss", "distance"}
 
 
-@pytest.mark.parametrize("method", ["on_train_begin", "on_epoch_begin", "on_train_batch_end", "on_test_batch_end"])
+@pytest.mark.parametrize(
+    "method", ["on_train_begin", "on_epoch_begin", "on_train_batch_end", "on_log", "on_test_batch_end"]
+)
 def test_stop_training_ends_after_the_epoch(method: str, tmp_path: Path) -> None:
     def ask(number: Any = 0, logs: Any = None) -> None:
         stop.model.stop_training = True
 
     stop, weights, recorder, run = CallbackOf(**{method: ask}), Weights(), Recorder(), tmp_path / "run"
-    params = line_params([1, 2, 3], [1, 1], run, epochs=5, steps_per_execution=1, export_final=True)
+    params = line_params([1, 2, 3], [1, 1], run, epochs=5, log_every_n_updates=1, export_final=True)
     train(params, stop, weights, recorder)
     if method == "on_train_begin":
         assert (weights.values, recorder.names()) == ([], ["train_begin", "train_end"])

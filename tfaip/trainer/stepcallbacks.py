@@ -89,10 +89,10 @@ class StepCallbacks(keras.callbacks.CallbackList):
         self._done = done
         if self._user_callbacks is not None:
             self._user_callbacks.on_train_batch_end(done - 1, python_logs(logs))
-            self._defer_user_stop()
         self._display.advance(done, lambda: self.shown_values(logs))
-        if self.on_step_end(done):
-            self._training_model.stop_training = True
+        ends_here = self.on_step_end(done)
+        self._defer_user_stop()  # also that of an `on_log`
+        self._training_model.stop_training = ends_here
 
     def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
         if self._user_callbacks is not None:
