@@ -150,7 +150,8 @@ MID_RUN: list[tuple[str, str, str, Callable[[Path, int], None], Callable[[Path],
         "permission taken (chmod 500)",
         *("Permission denied", "mount", lambda run, _: _permit(run, 0o500), lambda run: _permit(run, 0o755)),
     ),
-    ("deleted", "No such file or directory", "", lambda run, _: shutil.rmtree(run), None),
+    # Before a file ("nothing more is written there") or within one ("cannot be written").
+    ("deleted", "written", "", lambda run, _: shutil.rmtree(run), None),
 ]
 SYSTEM = [
     *(
