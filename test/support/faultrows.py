@@ -150,8 +150,7 @@ MID_RUN: list[tuple[str, str, str, Callable[[Path, int], None], Callable[[Path],
         "permission taken (chmod 500)",
         *("Permission denied", "mount", lambda run, _: _permit(run, 0o500), lambda run: _permit(run, 0o755)),
     ),
-    # Before a file ("nothing more is written there") or within one ("cannot be written").
-    ("deleted", "written", "", lambda run, _: shutil.rmtree(run), None),
+    ("deleted", "written", "", lambda run, _: shutil.rmtree(run), None),  # "cannot be", or "nothing more is written"
 ]
 SYSTEM = [
     *(

@@ -9,7 +9,6 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params import types
-from tfaip.params.classes import Part, is_part
 from tfaip.params.codec import plain_of
 from tfaip.params.names import did_you_mean, one_of
 from tfaip.params.trust import Trust, find_class
@@ -113,7 +112,7 @@ def full_name(cls: type) -> str:
 def _is_base(cls: Any) -> bool:
     """Return True for a class to derive from: abstract, private, or without a `cls` of its own."""
     code = getattr(getattr(cls, "cls", None), "__code__", None)
-    is_bare_part = issubclass(cls, Part) and (Part in cls.__bases__ or not is_part(cls))
+    is_bare_part = getattr(cls, "_is_bare", bool)()
     must_override = code is not None and "NotImplementedError" in code.co_names
     return inspect.isabstract(cls) or cls.__name__.startswith("_") or must_override or is_bare_part
 

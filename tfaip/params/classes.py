@@ -374,6 +374,11 @@ class Part(ParamsBase):
         """Return the class itself."""
         return cls
 
+    @classmethod
+    def _is_bare(cls) -> bool:
+        """Return True for a class to derive from: a base of the toolkit, or one with a `cls` of its own."""
+        return Part in cls.__bases__ or not is_part(cls)
+
     def _create(self, **attributes: Any) -> Self:
         """Return a new object that works, with the values of these params and further attributes."""
         part = object.__new__(type(self))
