@@ -69,7 +69,7 @@ settings.load_profile("tfaip")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the measured times."""
-    parser.addoption("--strict-times", action="store_true", help="fail if a case above 6 s is neither slow nor guard")
+    parser.addoption("--strict-times", action="store_true", help="fail if a case above 3 s is neither slow nor guard")
 
 
 def pytest_configure(config: pytest.Config) -> None:

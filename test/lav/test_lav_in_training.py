@@ -180,6 +180,7 @@ def test_epochs_with_lav(every_n, min_epoch, stops, expected):
     assert [epoch for epoch, values in enumerate(logs, start=1) if "lav_l0_mse" in values] == expected
 
 
+@pytest.mark.slow
 def test_lav_that_never_runs_is_said_with_its_flag(caplog):
     for min_epoch in (2, 3):
         train(lav_params(epochs=2, lav_min_epoch=min_epoch, samples_per_epoch=8))

@@ -1,8 +1,8 @@
 """CPU time of each case, warm commands and other child processes included: what belongs to the quick suite.
 
 A case above a second is marked `slow`, or `guard` if `make test` keeps it for what it protects. The summary lists the
-others, the longest last; with `--strict-times` the run fails if one of them took more than six seconds, without its
-fixtures, which others share.
+others; with `--strict-times` the run fails if one of them took more than three seconds, without its fixtures, which
+others share.
 """
 
 import os
@@ -14,7 +14,7 @@ import pytest
 
 from test.support.warm.client import server_pids
 
-LISTED_S, REFUSED_S = 1.0, 6.0
+LISTED_S, REFUSED_S = 1.0, 3.0
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 EXEMPT = ("slow", "guard", "series")
 

@@ -150,7 +150,7 @@ MID_RUN: list[tuple[str, str, str, Callable[[Path, int], None], Callable[[Path],
         "permission taken (chmod 500)",
         *("Permission denied", "mount", lambda run, _: _permit(run, 0o500), lambda run: _permit(run, 0o755)),
     ),
-    ("deleted", "written", "", lambda run, _: shutil.rmtree(run), None),  # "cannot be", or "nothing more is written"
+    ("deleted", "was removed or replaced", "", lambda run, _: shutil.rmtree(run), None),
 ]
 SYSTEM = [
     *(

@@ -227,7 +227,7 @@ def test_the_validation_value_is_monitored_if_there_is_one() -> None:
     logged = ["loss", "acc", "loss/mean_epoch"]
     assert BestModel.of(("max", "acc"), True, logged) == BestModel("max", "val_acc")
     assert BestModel.of(("min", "loss/mean_epoch"), False, logged) == BestModel("min", "loss/mean_epoch")
-    unknown = r"follows 'val_acc' .*, which is not logged; logged values: acc, loss"
+    unknown = r"follows 'val_acc' .*, which is not logged; did you mean acc\?$"
     with pytest.raises(UsageError, match=unknown):
         BestModel.of(("max", "val_acc"), True, logged)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option
 from tfaip.params.fields import FieldError
-from tfaip.params.names import listed
+from tfaip.params.names import did_you_mean
 from tfaip.trainer.history import History
 from tfaip.trainer.run.names import LAV_NAME, VALIDATION_PREFIX
 from tfaip.util.text import number_text
@@ -58,12 +58,12 @@ class BestModel:
         """Raise unless the monitored value is logged.
 
         Raises:
-            UsageError: if it is not.
+            UsageError: if it is not; the message names near ones, or the logged ones.
         """
         if self.monitor not in logged:
             raise UsageError(
                 f"the best model follows {self.monitor!r} (_best_logging_settings of the model, or best of the "
-                f"scenario), which is not logged; logged values: {listed(logged)}"
+                f"scenario), which is not logged{did_you_mean(self.monitor, logged)}"
             )
 
     @property

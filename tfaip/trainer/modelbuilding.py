@@ -214,7 +214,7 @@ def built_from(
         "learning_rate": encode(rate) if rate.is_continuous() or rate.modulation is not None else None,
         "precision": devices.precision,
         "input_gradients": [own.use_input_gradient_regularization, own.input_gradient_regularization_h],
-        "their_weight": own.input_gradient_regularization_lambda,
+        "input_gradients_lambda": own.input_gradient_regularization_lambda,
         "schedules": encode([schedule.params for schedule in schedules_of(params) if not schedule.is_of_data]),
     }
 

@@ -80,6 +80,15 @@ RATES: dict[str, tuple[FeedbackParams, list[Any], list[float]]] = {
 }
 
 
+def test_a_value_that_only_lav_has_may_be_named_as_one_of_the_validation() -> None:
+    best, logged = BestModel("min", "val_loss"), ["loss", "val_loss"]
+    params = rel(monitor=["val_cer", "val_loss", "lav_l1_cer"])
+    params.check_run(best, logged, logs_lav=True)
+    assert params.monitored() == ["lav_l0_cer", "val_loss", "lav_l1_cer"]
+    params.check_run(best, [*logged, "val_cer"], logs_lav=True)
+    assert params.monitored() == ["val_cer", "val_loss", "lav_l1_cer"]
+
+
 @pytest.mark.parametrize("name", RATES)
 def test_rates(name: str) -> None:
     params, scores, expected = RATES[name]

@@ -118,7 +118,10 @@ class RunOutput:
             if self._error is None:
                 try:
                     self.require_own_directory()
-                    job()
+                    try:
+                        job()
+                    finally:  # it may have failed because the directory is gone
+                        self.require_own_directory()
                 except BaseException as error:  # noqa: BLE001 (it is raised in the thread that submits)
                     self._error = error
 

@@ -15,7 +15,7 @@ from tfaip.params.fields import FieldError
 from tfaip.params.types import FunctionName, expected_function, load_function
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import History, absolute_difference, quotient, relative_difference
-from tfaip.trainer.run.names import LAV_NAME
+from tfaip.trainer.run.names import LAV_NAME, measured_name
 from tfaip.trainer.scheduler.rules import LearningRateParams
 from tfaip.util.text import shorten_text
 
@@ -78,6 +78,9 @@ class FeedbackParams(LearningRateParams):
     )
     best_monitor: str | None = option(None, "Monitor of the best model, set by the trainer", mode="ignore")
     best_mode: str | None = option(None, "Mode of best_monitor: min or max", mode="ignore")
+    lav_names: dict[str, str] = option(
+        {}, "Names of the monitored values in the log, set by the trainer", mode="ignore"
+    )
 
     @abstractmethod
     def decide(self, epoch: int, name: str, history: History) -> Decision:
@@ -104,7 +107,8 @@ class FeedbackParams(LearningRateParams):
         """Return the names of the monitored values; the first one that was logged is used."""
         if self.monitor is None:
             return [] if self.best_monitor is None else [self.best_monitor]
-        return [self.monitor] if isinstance(self.monitor, str) else self.monitor
+        names = [self.monitor] if isinstance(self.monitor, str) else self.monitor
+        return [self.lav_names.get(name, name) for name in names]
 
     def uses_lr(self, epoch: int) -> bool:
         return epoch == 1 and 1 not in self.listed()
@@ -137,6 +141,8 @@ class FeedbackParams(LearningRateParams):
                 load_function(getattr(self, name), name)
         if best is not None:
             self.best_monitor, self.best_mode = best.monitor, best.mode
+        self.lav_names = {}
+        self.lav_names = {name: measured_name(name, logged, logs_lav) for name in self.monitored()}
         if not any(name in logged or (logs_lav and LAV_NAME.match(name)) for name in self.monitored()):
             self._raise_unknown(logged, logs_lav)
 
