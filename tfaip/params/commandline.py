@@ -1,6 +1,5 @@
 """Command line of params trees: the words, the parser, config files, and errors of one line."""
 
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.codec import Decoder, Word, Words
 from tfaip.params.fields import copied
-from tfaip.params.help import COMPLETION, GENERAL_FLAGS, HelpText, answer_shell, completions_of, config_lines
+from tfaip.params.help import GENERAL_FLAGS, HelpText, config_lines
 from tfaip.params.resolver import MISSING, NO_META, Entry, Resolver
 from tfaip.params.settings import all_entries, build, refuse_unknown
 from tfaip.params.sources import Flags, Settings, Source
@@ -134,6 +133,9 @@ class ParamsParser:
         """
         self._former[new] = old
 
+    def offer(self, flags: Sequence[Entry]) -> None:
+        """Do something with all flags, as they are after the other arguments, before any check; here nothing."""
+
     def parse(self, argv: Sequence[str], configs: Sequence[Source] = ()) -> SimpleNamespace:
         """Parse a command line.
 
@@ -162,9 +164,7 @@ class ParamsParser:
         resolver = Resolver(settings, trusted)
         roots = [resolver.root(name, cls, copied(default), meta) for name, cls, default, meta in self._roots]
         # Before the checks, so that help is shown for any command line, with the classes that it chooses.
-        if COMPLETION in os.environ:
-            entries = [*options, *(entry for entry in all_entries(roots) if entry.is_flag)]
-            answer_shell((f"--{entry.flag}", entry.help, completions_of(entry)) for entry in entries)
+        self.offer([*options, *(entry for entry in all_entries(roots) if entry.is_flag)])
         if topics is not None:
             print(HelpText(self.prog, self.description, options, roots, self._home, with_paths).text(topics))
             raise SystemExit(0)
