@@ -82,6 +82,19 @@ def test_a_default_of_the_class_need_not_fit_its_type() -> None:
         MisfitParams.from_dict({"extra": [4, 0.4]})
 
 
+class NumberedParams(ParamsBase):
+    names: dict[str, str] = {0: "a"}  # type: ignore[dict-item]
+
+
+def test_a_default_of_the_class_stays_although_a_file_would_give_another() -> None:
+    params = NumberedParams()
+    prepare(params, "numbered")
+    assert params.names == {0: "a"}
+    params.names = {1: "a"}  # type: ignore[dict-item]
+    with pytest.raises(UsageError, match="numbered.names is {1: 'a'}, but would be read from a file as {'1': 'a'}"):
+        prepare(params, "numbered")
+
+
 @pytest.mark.parametrize(
     ("name", "given", "kept"),
     [

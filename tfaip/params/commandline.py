@@ -65,13 +65,6 @@ def split_arguments(argv: Sequence[str], repeatable: Sequence[str] = ()) -> dict
     return found
 
 
-_CONFIG = "config"
-_HELP = Entry("help", "help", NO_META, list[str], None)
-_PYTHON = Entry("python", "python", NO_META, bool, False)
-_PRINT = Entry("print_config", "print_config", NO_META, bool, False)
-_TRUST = Entry("trust", "trust", NO_META, list[str], ())
-
-
 class ParamsParser:
     """Parser of the flags of one or several params trees.
 
@@ -150,14 +143,14 @@ class ParamsParser:
             UsageError: something is wrong with a flag or with a config file; one line.
             SystemExit: after `--help` and `--print_config`, with code 0.
         """
-        words = split_arguments(argv, repeatable=[_CONFIG, _TRUST.name])
-        topics = _parse_option(_HELP, words).value
-        with_paths = _parse_option(_PYTHON, words).value
+        words = split_arguments(argv, repeatable=["config", "trust"])
+        topics = _taken(words, "help", list[str], None)
+        with_paths = _taken(words, "python", bool, False)
         if with_paths and topics is None:
             raise UsageError("--python shows Python paths in the help: add --help")
-        print_config = _parse_option(_PRINT, words).value
-        trusted = [*self._trusted, *_parse_option(_TRUST, words).value]
-        options = [_parse_option(option, words) for option in self._options]
+        print_config = _taken(words, "print_config", bool, False)
+        trusted = [*self._trusted, *_taken(words, "trust", list[str], [])]
+        options = [replace(own, value=_taken(words, own.name, own.declared, own.value)) for own in self._options]
         settings = Settings(_sources(words, configs))
         for new, old in self._former.items():
             settings.rename(old, new)
@@ -180,17 +173,15 @@ class ParamsParser:
 
 def _sources(words: dict[str, Words], configs: Sequence[Source]) -> list[Source]:
     """Return the sources of a command line, the lowest first; below all are the defaults, or the params of a run."""
-    files = words.pop(_CONFIG, None)
+    files = words.pop("config", None)
     if files is not None and not files:
         raise UsageError("--config needs the name of a file")
     return [*map(load_config, files or ()), *configs, Flags(words)]
 
 
-def _parse_option(option: Entry, words: dict[str, Words]) -> Entry:
-    if option.name not in words:
-        return option
-    value = Decoder(None).decode(words.pop(option.name), option.declared, f"--{option.name}")
-    return replace(option, value=value)
+def _taken(words: dict[str, Words], name: str, declared: Any, default: Any) -> Any:
+    """Return the value of a flag that belongs to no params, and take its words."""
+    return Decoder(None).decode(words.pop(name), declared, f"--{name}") if name in words else default
 
 
 def require_values(roots: Sequence[Entry], may_be_none: bool) -> None:

@@ -129,12 +129,7 @@ class Limits(NamedTuple):
     @property
     def has_ends(self) -> bool:
         """Return True if the field holds a number."""
-        return self.finite or self.ends() != (None, None)
-
-    def ends(self) -> tuple[float | None, float | None]:
-        """Return the lower and the upper end, which may or may not belong to the range."""
-        lower = self.above if self.low is None else self.low
-        return lower, self.below if self.high is None else self.high
+        return self.finite or self._range_text() != ""
 
     def range_text(self) -> str:
         """Return the range of a number in words, with what is allowed besides; "" if there is none."""
@@ -142,19 +137,16 @@ class Limits(NamedTuple):
         return ", or ".join([text, *map(str, self.also)]) if text else ""
 
     def _described(self, value: Any) -> str:
-        is_finite = isinstance(value, int | float) and abs(value) < math.inf
-        noun = "a finite number" if isinstance(value, float) and not is_finite else "a number"
-        text = self._range_text()
-        if not text.startswith("at "):
+        text, is_number = self._range_text(), isinstance(value, int | float)
+        is_finite = is_number and abs(value) < math.inf
+        if not (is_finite and text.startswith("at ")):
+            noun = "a finite number" if is_number and not is_finite else "a number"
             text = f"{noun} {text}".rstrip()
-        elif not is_finite:
-            text = f"{noun}, {text}"
-        for allowed, meaning in self.also.items():
-            text += f", or {allowed} for {meaning}"
-        return text
+        return ", or ".join([text, *(f"{allowed} for {meaning}" for allowed, meaning in self.also.items())])
 
     def _range_text(self) -> str:
-        lower, upper = self.ends()
+        lower = self.above if self.low is None else self.low
+        upper = self.below if self.high is None else self.high
         if lower is None and upper is None:
             return ""
         if upper is None:

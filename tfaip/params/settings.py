@@ -328,17 +328,14 @@ def _conform_field(node: Any, field: dataclasses.Field[Any], declared: Any, labe
         if any(map(is_node_type, (declared, *get_args(declared)))):  # a class, or an object of Keras
             raise UsageError(f"{label}: expected {shorten_text(type_name(declared))}, got {shorten(value)}") from error
         return  # it can be used, but not stored: `require_readable` finds it
-    try:
-        decoded = _OWN.decode(encoded, declared, label)
-        if not _is_lossless(value, decoded):
-            raise UsageError(
-                f"{label} is {shorten(value)}, but would be read from a file as {shorten(decoded)}: change the "
-                f"value, or the type of the field ({shorten_text(type_name(declared))})"
-            )
-    except UsageError:
+    decoded = _OWN.decode_field(encoded, declared, field, type(node), label)
+    if not _is_lossless(value, decoded):
         if is_own_default(field, encoded):
             return
-        raise
+        raise UsageError(
+            f"{label} is {shorten(value)}, but would be read from a file as {shorten(decoded)}: change the "
+            f"value, or the type of the field ({shorten_text(type_name(declared))})"
+        )
     # The object itself stays, if possible: it may be shared. A frozen node keeps its value, which means the same.
     if type(value) is not type(decoded) or repr(value) != repr(decoded):
         with contextlib.suppress(dataclasses.FrozenInstanceError):

@@ -229,14 +229,10 @@ class FieldText(str):
 
 
 if TYPE_CHECKING:
-    FieldValue = Any
+    FieldValues = dict[str, Any]
 else:
-    _Scalar = FieldText | bool | int | float | None
-    FieldValue = _Scalar | list[_Scalar | list[_Scalar]] | dict[FieldText, _Scalar]
-"""Type of the value of another field: text, or a plain value as in a config file."""
-
-FieldValues = dict[str, FieldValue]
-"""Type of values of other fields by their paths."""
+    FieldValues = dict[str, FieldText]
+"""Type of values of other fields by their paths: texts, or plain values as in a config file, which become texts."""
 
 
 # --- Functions that a user names
@@ -358,10 +354,6 @@ def type_name(declared: Any) -> str:
     arguments = typing.get_args(declared)
     if declared is type(None):
         return "None"
-    if declared == FieldValue:
-        return "value"
-    if declared == FieldValues:
-        return "dict[str, value]"
     if is_union(declared):
         return " | ".join(map(type_name, arguments))
     if typing.get_origin(declared) is Literal:
