@@ -192,7 +192,7 @@ def test_diff() -> None:
     old, new = Tree(), Tree()
     new.numbers, new.one, new.maybe, new.by_key["a"].y = [1], Special(x=2), Leafy(), math.inf
     new.many.pop()
-    assert [str(change) for change in diff(old, new)] == [
+    assert [change.text(change.path) for change in diff(old, new)] == [
         "numbers: [1, 2] -> [1]",
         *("one: Leafy -> Special", "one.x: 1 -> 2", "one.z: (absent) -> 3"),
         *("many.1: Special -> (absent)", "many.1.x: 5 -> (absent)", "many.1.y: 0.5 -> (absent)"),

@@ -11,8 +11,8 @@ from tfaip.errors import UsageError
 from tfaip.params.codec import Decoder, Word, Words
 from tfaip.params.fields import copied
 from tfaip.params.help import GENERAL_FLAGS, HelpText, config_lines
-from tfaip.params.resolver import MISSING, NO_META, Entry, Resolver
-from tfaip.params.settings import all_entries, build, refuse_unknown
+from tfaip.params.resolver import MISSING, Entry, Resolver, walk_entries
+from tfaip.params.settings import build, refuse_unknown
 from tfaip.params.sources import Flags, Settings, Source
 from tfaip.util.reading import MAX_DEPTH, MIB, parse_json, read_text
 from tfaip.util.text import shorten, shorten_text
@@ -106,7 +106,7 @@ class ParamsParser:
         name = flag.lstrip("-")
         self._options.append(Entry(name, name, {"help": help}, type, default))
 
-    def add_params(self, name: str, cls: Any, *, default: Any = None, metadata: Mapping[str, Any] = NO_META) -> None:
+    def add_params(self, name: str, cls: Any, *, default: Any = None, metadata: Mapping[str, Any] = {}) -> None:
         """Add a params tree.
 
         Args:
@@ -151,13 +151,17 @@ class ParamsParser:
         print_config = _taken(words, "print_config", bool, False)
         trusted = [*self._trusted, *_taken(words, "trust", list[str], [])]
         options = [replace(own, value=_taken(words, own.name, own.declared, own.value)) for own in self._options]
-        settings = Settings(_sources(words, configs))
+        files = words.pop("config", None)
+        if files is not None and not files:
+            raise UsageError("--config needs the name of a file")
+        # The lowest first; below all are the defaults, or the params of a run.
+        settings = Settings([*map(load_config, files or ()), *configs, Flags(words)])
         for new, old in self._former.items():
             settings.rename(old, new)
         resolver = Resolver(settings, trusted)
         roots = [resolver.root(name, cls, copied(default), meta) for name, cls, default, meta in self._roots]
         # Before the checks, so that help is shown for any command line, with the classes that it chooses.
-        self.offer([*options, *(entry for entry in all_entries(roots) if entry.is_flag)])
+        self.offer([*options, *(entry for entry in walk_entries(*roots) if entry.is_flag)])
         if topics is not None:
             print(HelpText(self.prog, self.description, options, roots, self._home, with_paths).text(topics))
             raise SystemExit(0)
@@ -169,14 +173,6 @@ class ParamsParser:
             print("\n".join(config_lines(roots, built)))
             raise SystemExit(0)
         return SimpleNamespace(**{option.name: option.value for option in options}, **built)
-
-
-def _sources(words: dict[str, Words], configs: Sequence[Source]) -> list[Source]:
-    """Return the sources of a command line, the lowest first; below all are the defaults, or the params of a run."""
-    files = words.pop("config", None)
-    if files is not None and not files:
-        raise UsageError("--config needs the name of a file")
-    return [*map(load_config, files or ()), *configs, Flags(words)]
 
 
 def _taken(words: dict[str, Words], name: str, declared: Any, default: Any) -> Any:
@@ -194,7 +190,7 @@ def require_values(roots: Sequence[Entry], may_be_none: bool) -> None:
         UsageError: if a value is missing; names all flags.
     """
     missing = []
-    for entry in all_entries(roots):
+    for entry in walk_entries(*roots):
         if entry.required and (entry.value is MISSING or not may_be_none):
             missing.append(f"--{entry.flag}")
     if missing:

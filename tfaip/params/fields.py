@@ -115,7 +115,7 @@ class Limits(NamedTuple):
         """Return in words what is allowed instead of a single value; None if the value is allowed."""
         if self.also and value in self.also:
             return None
-        if self.text is not None and (isinstance(value, str) or not self.has_ends):
+        if self.text is not None and (isinstance(value, str) or not (self.finite or self._range_text())):
             return self.text(value)
         if self.choices:
             return None if value in self.choices else f"one of {', '.join(map(str, self.choices))}"
@@ -125,11 +125,6 @@ class Limits(NamedTuple):
             if all(end is None or keeps(value, end) for end, keeps in ends) and abs(value) < math.inf:
                 return None
         return self._described(value)
-
-    @property
-    def has_ends(self) -> bool:
-        """Return True if the field holds a number."""
-        return self.finite or self._range_text() != ""
 
     def range_text(self) -> str:
         """Return the range of a number in words, with what is allowed besides; "" if there is none."""
@@ -185,7 +180,7 @@ def check_fields(params: Any) -> None:
         for index, item in _items(value):
             expected = found.expected(item)
             if expected is not None:
-                alternative = ", or None" if is_optional and found.has_ends else ""
+                alternative = ", or None" if is_optional else ""
                 raise FieldError(name, item, expected + alternative, index=index)
 
 

@@ -17,12 +17,11 @@ from tfaip.params.codec import encode, is_other_word
 from tfaip.params.fields import limits_of, versions_of
 from tfaip.params.names import OWN_PACKAGE, did_you_mean, top_package
 from tfaip.params.resolver import Entry, Resolver, walk_entries
-from tfaip.params.settings import all_entries, flags_of_other_classes
+from tfaip.params.settings import flags_of_other_classes
 from tfaip.params.sources import Settings
 from tfaip.params.types import expected, object_type, origin_of
 from tfaip.util.text import shorten
 
-ALL = "all"
 _MIN_WIDTH, _MAX_WIDTH = 40, 100
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _GENERAL = "General options"
@@ -161,7 +160,7 @@ class HelpText:
     with_paths: bool = False
 
     def __post_init__(self) -> None:
-        self._nodes = [entry for entry in all_entries(self.roots) if entry.is_object]
+        self._nodes = [entry for entry in walk_entries(*self.roots) if entry.is_object]
         self._width = max(_MIN_WIDTH, min(_MAX_WIDTH, shutil.get_terminal_size().columns))
         self._lines = [line for root in self.roots for line in _lines(root)]
 
@@ -174,7 +173,7 @@ class HelpText:
         Raises:
             UsageError: if nothing is known about a topic.
         """
-        if ALL in topics:
+        if "all" in topics:
             parts = [self._head(), self._general(), *self._sections(self._lines, by_class=True)]
         elif topics:
             parts = [part for topic in topics for part in self._about(topic.lstrip("-"))]

@@ -337,8 +337,8 @@ def is_node_type(declared: Any) -> bool:
 
 
 def members_of(declared: Any) -> tuple[list[Any], bool]:
-    """Return the types of a union without None, and if None is one of them."""
-    members = [strip(member) for member in typing.get_args(declared)]
+    """Return the types of a union without None, and if None is one of them; of another type only itself."""
+    members = [strip(member) for member in (typing.get_args(declared) if is_union(declared) else [declared])]
     return [member for member in members if member is not type(None)], type(None) in members
 
 
@@ -382,12 +382,9 @@ class FieldKind(NamedTuple):
 
 def field_kind(declared: Any) -> FieldKind:
     """Classify the type of a field."""
-    declared = inner = strip(declared)
-    optional = False
-    if is_union(declared):
-        members, optional = members_of(declared)
-        if len(members) == 1:
-            inner = members[0]
+    declared = strip(declared)
+    members, optional = members_of(declared)
+    inner = members[0] if len(members) == 1 else declared
     origin, arguments = origin_of(inner), typing.get_args(inner)
     if is_node_type(inner):
         return FieldKind("node", inner, optional)

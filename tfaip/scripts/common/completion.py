@@ -12,7 +12,7 @@ from argcomplete.completers import ChoicesCompleter
 from tfaip.params.codec import named_choices
 from tfaip.params.help import GENERAL_FLAGS
 from tfaip.params.resolver import Entry
-from tfaip.params.types import is_union, members_of, strip
+from tfaip.params.types import members_of, strip
 
 
 def typed_words() -> list[str]:
@@ -48,6 +48,4 @@ def completions_of(entry: Entry) -> list[str] | None:
         return [] if entry.choice is None else list(entry.choice.names())
     if entry.meta.get("choices"):
         return [str(choice) for choice in entry.meta["choices"]]
-    declared = strip(entry.declared)
-    members = members_of(declared)[0] if is_union(declared) else [declared]
-    return [str(plain) for member in members for plain, _ in named_choices(member)] or None
+    return [str(plain) for member in members_of(strip(entry.declared))[0] for plain, _ in named_choices(member)] or None
