@@ -82,6 +82,19 @@ def test_a_default_of_the_class_need_not_fit_its_type() -> None:
         MisfitParams.from_dict({"extra": [4, 0.4]})
 
 
+class NumberedParams(ParamsBase):
+    names: dict[str, str] = {0: "a"}  # type: ignore[dict-item]
+
+
+def test_a_default_of_the_class_stays_although_a_file_would_give_another() -> None:
+    params = NumberedParams()
+    prepare(params, "numbered")
+    assert params.names == {0: "a"}
+    params.names = {1: "a"}  # type: ignore[dict-item]
+    with pytest.raises(UsageError, match="numbered.names is {1: 'a'}, but would be read from a file as {'1': 'a'}"):
+        prepare(params, "numbered")
+
+
 @pytest.mark.parametrize(
     ("name", "given", "kept"),
     [
@@ -179,7 +192,7 @@ def test_diff() -> None:
     old, new = Tree(), Tree()
     new.numbers, new.one, new.maybe, new.by_key["a"].y = [1], Special(x=2), Leafy(), math.inf
     new.many.pop()
-    assert [str(change) for change in diff(old, new)] == [
+    assert [change.text(change.path) for change in diff(old, new)] == [
         "numbers: [1, 2] -> [1]",
         *("one: Leafy -> Special", "one.x: 1 -> 2", "one.z: (absent) -> 3"),
         *("many.1: Special -> (absent)", "many.1.x: 5 -> (absent)", "many.1.y: 0.5 -> (absent)"),

@@ -234,7 +234,9 @@ def test_a_tree_calls_no_code_of_its_parts(capsys: pytest.CaptureFixture[str]) -
     assert Tree.from_json(tree.to_json()) == tree != Tree(optional=None)
     assert "Untouchable(size=3, files=[])" in repr(tree)
     assert flat_params(tree.to_dict())["several.0.size"] == 3
-    assert [str(change) for change in diff(tree, Tree(optional=Untouchable(size=9)))] == ["optional.size: 2 -> 9"]
+    assert [change.text(change.path) for change in diff(tree, Tree(optional=Untouchable(size=9)))] == [
+        "optional.size: 2 -> 9"
+    ]
     post_init(tree)
     prepare(tree, "tree")
     require_readable(tree, Tree, "tree")

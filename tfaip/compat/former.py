@@ -78,12 +78,12 @@ class FormerDecoder(Decoder):
             return made
         return super()._chosen_class(name, declared, place)
 
-    def _decode_field(self, value: Any, declared: Any, field: dataclasses.Field[Any], owner: type, place: str) -> Any:
+    def decode_field(self, value: Any, declared: Any, field: dataclasses.Field[Any], owner: type, place: str) -> Any:
         is_of_toolkit = _is_field_of_toolkit(owner, field.name)
         if is_of_toolkit and isinstance(value, int | float | str):
             value = _FORMER_VALUES.get(field.name, {}).get(value, value)
         try:
-            return super()._decode_field(value, declared, field, owner, place)
+            return super().decode_field(value, declared, field, owner, place)
         except UntrustedName:
             raise
         except UsageError as error:

@@ -21,8 +21,8 @@ from tfaip.params.codec import Words
 from tfaip.params.commandline import is_flag_word, is_value_word, require_values
 from tfaip.params.fields import copied
 from tfaip.params.help import described_flag
-from tfaip.params.resolver import Entry, Resolver
-from tfaip.params.settings import all_entries, build, refuse_unknown
+from tfaip.params.resolver import Entry, Resolver, walk_entries
+from tfaip.params.settings import build, refuse_unknown
 from tfaip.params.sources import Flags, Settings
 from tfaip.util.text import shorten
 
@@ -83,7 +83,7 @@ class TreeParser(PAIDataClassArgumentParser):
 
     def _register_flags(self, root: Entry, ignored: tuple[str, ...]) -> None:
         """Register the flags as arguments, which is where the library finds its help and similar names."""
-        for entry in all_entries([root]):
+        for entry in walk_entries(root):
             if entry.is_flag and not entry.flag.startswith(ignored):
                 kind, text = described_flag(entry)
                 with contextlib.suppress(ArgumentError):  # it is there already

@@ -10,7 +10,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params import types
 from tfaip.params.codec import plain_of
-from tfaip.params.names import did_you_mean, one_of
+from tfaip.params.names import did_you_mean
 from tfaip.params.trust import Trust, find_class
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
@@ -86,7 +86,7 @@ class ClassChoice:
             raise UsageError(f"{flag}: no class {shorten(name)}{hint}")
         cls = find_class(name, object if self.any_class else self.declared, trusted, flag)
         if self.enforced and cls not in self.classes:
-            raise UsageError(f"{flag}: {shorten_text(name)} is not allowed here; {one_of(self.names())}")
+            raise UsageError(f"{flag}: {shorten_text(name)} is not allowed here{did_you_mean(name, self.names())}")
         return cls
 
     def _names(self, cls: type) -> list[str]:

@@ -130,18 +130,18 @@ def value_text(value: Any) -> str:
         TypeError: if it is none of them.
     """
     if isinstance(value, list | tuple):
-        return " ".join(map(_word, value))
+        return shlex.join(map(_word, value))
     if isinstance(value, Mapping):
-        return " ".join(_word(f"{key}={value_text(item)}") for key, item in value.items())
+        return shlex.join(f"{key}={_word(item)}" for key, item in value.items())
+    return _word(value)
+
+
+def _word(value: Any) -> str:
     cls: Any = type(value)
     kind = kind_of(cls)
     if kind is None:
         raise TypeError(f"expected text, a number, or a list or dict of them, got {shorten(value)}")
     return str(kind.encode(value, None))
-
-
-def _word(value: Any) -> str:
-    return shlex.quote(value_text(value))
 
 
 def parse_argument(value: Any, place: str) -> Any:
@@ -271,7 +271,7 @@ class Decoder:
             if field.name in given:
                 key, item = given[field.name]
                 where = f"{place}.{key}"
-                decoded[field.name] = inner._decode_field(item, types_of[field.name], field, origin, where)
+                decoded[field.name] = inner.decode_field(item, types_of[field.name], field, origin, where)
             elif field.init and not has_default(field):
                 raise UsageError(f"{place}.{field.name}: {origin.__name__} needs this value")
         return make_node(origin, decoded)
@@ -288,8 +288,8 @@ class Decoder:
         """Check params that were read from a file, or another source that messages name."""
         post_init(params, "params")
 
-    def _decode_field(self, value: Any, declared: Any, field: dataclasses.Field[Any], owner: type, place: str) -> Any:
-        """Return the value of a field of a class."""
+    def decode_field(self, value: Any, declared: Any, field: dataclasses.Field[Any], owner: type, place: str) -> Any:
+        """Return the value of a field of a class; its own default need not fit the type."""
         try:
             return self.decode(value, declared, place)
         except UsageError:
@@ -334,7 +334,7 @@ class Decoder:
             raise mismatch(value, declared, place)
         try:
             return kind.decode(self, value, declared, place)
-        except (ArithmeticError, LookupError, ValueError) as error:
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             if isinstance(error, UsageError):
                 raise
             raise mismatch(value, declared, place) from None
@@ -464,7 +464,7 @@ class Kind(NamedTuple):
     Args:
         encode: returns a value as JSON has it, in a file of some directory.
         decode: returns the value of a declared type for a `Word`, or for what JSON has, at a place; an arithmetic,
-            look-up or value error means that it does not fit.
+            look-up, type or value error means that it does not fit.
         is_text: JSON has the values as texts.
     """
 
@@ -525,7 +525,7 @@ def _function(decoder: Decoder, value: Any, declared: Any, place: str) -> Any:
 
 
 def _field_text(decoder: Decoder, value: Any, declared: Any, place: str) -> Any:
-    text = _text(decoder, value, declared, place)
+    text = _text(decoder, value if isinstance(value, str) else value_text(value), declared, place)
     if decoder.trusted is not None:
         check_text(text, decoder.trusted, place)
     return text

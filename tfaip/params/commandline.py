@@ -1,6 +1,5 @@
 """Command line of params trees: the words, the parser, config files, and errors of one line."""
 
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -11,9 +10,9 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.codec import Decoder, Word, Words
 from tfaip.params.fields import copied
-from tfaip.params.help import COMPLETION, GENERAL_FLAGS, HelpText, answer_shell, completions_of, config_lines
-from tfaip.params.resolver import MISSING, NO_META, Entry, Resolver
-from tfaip.params.settings import all_entries, build, refuse_unknown
+from tfaip.params.help import GENERAL_FLAGS, HelpText, config_lines
+from tfaip.params.resolver import MISSING, Entry, Resolver, walk_entries
+from tfaip.params.settings import build, refuse_unknown
 from tfaip.params.sources import Flags, Settings, Source
 from tfaip.util.reading import MAX_DEPTH, MIB, parse_json, read_text
 from tfaip.util.text import shorten, shorten_text
@@ -66,13 +65,6 @@ def split_arguments(argv: Sequence[str], repeatable: Sequence[str] = ()) -> dict
     return found
 
 
-_CONFIG = "config"
-_HELP = Entry("help", "help", NO_META, list[str], None)
-_PYTHON = Entry("python", "python", NO_META, bool, False)
-_PRINT = Entry("print_config", "print_config", NO_META, bool, False)
-_TRUST = Entry("trust", "trust", NO_META, list[str], ())
-
-
 class ParamsParser:
     """Parser of the flags of one or several params trees.
 
@@ -114,7 +106,7 @@ class ParamsParser:
         name = flag.lstrip("-")
         self._options.append(Entry(name, name, {"help": help}, type, default))
 
-    def add_params(self, name: str, cls: Any, *, default: Any = None, metadata: Mapping[str, Any] = NO_META) -> None:
+    def add_params(self, name: str, cls: Any, *, default: Any = None, metadata: Mapping[str, Any] = {}) -> None:
         """Add a params tree.
 
         Args:
@@ -134,6 +126,9 @@ class ParamsParser:
         """
         self._former[new] = old
 
+    def offer(self, flags: Sequence[Entry]) -> None:
+        """Do something with all flags, as they are after the other arguments, before any check; here nothing."""
+
     def parse(self, argv: Sequence[str], configs: Sequence[Source] = ()) -> SimpleNamespace:
         """Parse a command line.
 
@@ -148,23 +143,25 @@ class ParamsParser:
             UsageError: something is wrong with a flag or with a config file; one line.
             SystemExit: after `--help` and `--print_config`, with code 0.
         """
-        words = split_arguments(argv, repeatable=[_CONFIG, _TRUST.name])
-        topics = _parse_option(_HELP, words).value
-        with_paths = _parse_option(_PYTHON, words).value
+        words = split_arguments(argv, repeatable=["config", "trust"])
+        topics = _taken(words, "help", list[str], None)
+        with_paths = _taken(words, "python", bool, False)
         if with_paths and topics is None:
             raise UsageError("--python shows Python paths in the help: add --help")
-        print_config = _parse_option(_PRINT, words).value
-        trusted = [*self._trusted, *_parse_option(_TRUST, words).value]
-        options = [_parse_option(option, words) for option in self._options]
-        settings = Settings(_sources(words, configs))
+        print_config = _taken(words, "print_config", bool, False)
+        trusted = [*self._trusted, *_taken(words, "trust", list[str], [])]
+        options = [replace(own, value=_taken(words, own.name, own.declared, own.value)) for own in self._options]
+        files = words.pop("config", None)
+        if files is not None and not files:
+            raise UsageError("--config needs the name of a file")
+        # The lowest first; below all are the defaults, or the params of a run.
+        settings = Settings([*map(load_config, files or ()), *configs, Flags(words)])
         for new, old in self._former.items():
             settings.rename(old, new)
         resolver = Resolver(settings, trusted)
         roots = [resolver.root(name, cls, copied(default), meta) for name, cls, default, meta in self._roots]
         # Before the checks, so that help is shown for any command line, with the classes that it chooses.
-        if COMPLETION in os.environ:
-            entries = [*options, *(entry for entry in all_entries(roots) if entry.is_flag)]
-            answer_shell((f"--{entry.flag}", entry.help, completions_of(entry)) for entry in entries)
+        self.offer([*options, *(entry for entry in walk_entries(*roots) if entry.is_flag)])
         if topics is not None:
             print(HelpText(self.prog, self.description, options, roots, self._home, with_paths).text(topics))
             raise SystemExit(0)
@@ -178,19 +175,9 @@ class ParamsParser:
         return SimpleNamespace(**{option.name: option.value for option in options}, **built)
 
 
-def _sources(words: dict[str, Words], configs: Sequence[Source]) -> list[Source]:
-    """Return the sources of a command line, the lowest first; below all are the defaults, or the params of a run."""
-    files = words.pop(_CONFIG, None)
-    if files is not None and not files:
-        raise UsageError("--config needs the name of a file")
-    return [*map(load_config, files or ()), *configs, Flags(words)]
-
-
-def _parse_option(option: Entry, words: dict[str, Words]) -> Entry:
-    if option.name not in words:
-        return option
-    value = Decoder(None).decode(words.pop(option.name), option.declared, f"--{option.name}")
-    return replace(option, value=value)
+def _taken(words: dict[str, Words], name: str, declared: Any, default: Any) -> Any:
+    """Return the value of a flag that belongs to no params, and take its words."""
+    return Decoder(None).decode(words.pop(name), declared, f"--{name}") if name in words else default
 
 
 def require_values(roots: Sequence[Entry], may_be_none: bool) -> None:
@@ -203,7 +190,7 @@ def require_values(roots: Sequence[Entry], may_be_none: bool) -> None:
         UsageError: if a value is missing; names all flags.
     """
     missing = []
-    for entry in all_entries(roots):
+    for entry in walk_entries(*roots):
         if entry.required and (entry.value is MISSING or not may_be_none):
             missing.append(f"--{entry.flag}")
     if missing:

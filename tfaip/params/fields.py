@@ -115,7 +115,7 @@ class Limits(NamedTuple):
         """Return in words what is allowed instead of a single value; None if the value is allowed."""
         if self.also and value in self.also:
             return None
-        if self.text is not None and (isinstance(value, str) or not self.has_ends):
+        if self.text is not None and (isinstance(value, str) or not (self.finite or self._range_text())):
             return self.text(value)
         if self.choices:
             return None if value in self.choices else f"one of {', '.join(map(str, self.choices))}"
@@ -126,35 +126,22 @@ class Limits(NamedTuple):
                 return None
         return self._described(value)
 
-    @property
-    def has_ends(self) -> bool:
-        """Return True if the field holds a number."""
-        return self.finite or self.ends() != (None, None)
-
-    def ends(self) -> tuple[float | None, float | None]:
-        """Return the lower and the upper end, which may or may not belong to the range."""
-        lower = self.above if self.low is None else self.low
-        return lower, self.below if self.high is None else self.high
-
     def range_text(self) -> str:
         """Return the range of a number in words, with what is allowed besides; "" if there is none."""
         text = self._range_text()
         return ", or ".join([text, *map(str, self.also)]) if text else ""
 
     def _described(self, value: Any) -> str:
-        is_finite = isinstance(value, int | float) and abs(value) < math.inf
-        noun = "a finite number" if isinstance(value, float) and not is_finite else "a number"
-        text = self._range_text()
-        if not text.startswith("at "):
+        text, is_number = self._range_text(), isinstance(value, int | float)
+        is_finite = is_number and abs(value) < math.inf
+        if not (is_finite and text.startswith("at ")):
+            noun = "a finite number" if is_number and not is_finite else "a number"
             text = f"{noun} {text}".rstrip()
-        elif not is_finite:
-            text = f"{noun}, {text}"
-        for allowed, meaning in self.also.items():
-            text += f", or {allowed} for {meaning}"
-        return text
+        return ", or ".join([text, *(f"{allowed} for {meaning}" for allowed, meaning in self.also.items())])
 
     def _range_text(self) -> str:
-        lower, upper = self.ends()
+        lower = self.above if self.low is None else self.low
+        upper = self.below if self.high is None else self.high
         if lower is None and upper is None:
             return ""
         if upper is None:
@@ -193,7 +180,7 @@ def check_fields(params: Any) -> None:
         for index, item in _items(value):
             expected = found.expected(item)
             if expected is not None:
-                alternative = ", or None" if is_optional and found.has_ends else ""
+                alternative = ", or None" if is_optional else ""
                 raise FieldError(name, item, expected + alternative, index=index)
 
 

@@ -1,33 +1,27 @@
-"""Text of `--help`: the options of the scenario and the common ones; a part, or everything, on demand; completion."""
+"""Text of `--help`: the options of the scenario and the common ones; a part, or everything, on demand."""
 
 import dataclasses
 import inspect
 import json
 import math
-import os
 import re
-import shlex
 import shutil
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params import codec
 from tfaip.params.choices import ClassChoice
-from tfaip.params.codec import encode
+from tfaip.params.codec import encode, is_other_word
 from tfaip.params.fields import limits_of, versions_of
 from tfaip.params.names import OWN_PACKAGE, did_you_mean, top_package
 from tfaip.params.resolver import Entry, Resolver, walk_entries
-from tfaip.params.settings import all_entries, flags_of_other_classes
+from tfaip.params.settings import flags_of_other_classes
 from tfaip.params.sources import Settings
-from tfaip.params.types import expected, is_union, members_of, object_type, origin_of, strip
+from tfaip.params.types import expected, object_type, origin_of
 from tfaip.util.text import shorten
 
-ALL = "all"
-# Set by a shell for the command whose line it completes.
-COMPLETION = "_ARGCOMPLETE"
 _MIN_WIDTH, _MAX_WIDTH = 40, 100
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _GENERAL = "General options"
@@ -166,7 +160,7 @@ class HelpText:
     with_paths: bool = False
 
     def __post_init__(self) -> None:
-        self._nodes = [entry for entry in all_entries(self.roots) if entry.is_object]
+        self._nodes = [entry for entry in walk_entries(*self.roots) if entry.is_object]
         self._width = max(_MIN_WIDTH, min(_MAX_WIDTH, shutil.get_terminal_size().columns))
         self._lines = [line for root in self.roots for line in _lines(root)]
 
@@ -179,7 +173,7 @@ class HelpText:
         Raises:
             UsageError: if nothing is known about a topic.
         """
-        if ALL in topics:
+        if "all" in topics:
             parts = [self._head(), self._general(), *self._sections(self._lines, by_class=True)]
         elif topics:
             parts = [part for topic in topics for part in self._about(topic.lstrip("-"))]
@@ -277,52 +271,6 @@ class HelpText:
         return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
-# --- Completion by shells
-
-
-def typed_words() -> list[str]:
-    """Return the words before the cursor, without the program and without a flag whose values are being typed."""
-    before = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
-    words = shlex.split(before)
-    prefix = "" if before.endswith(" ") else words.pop()
-    starts = [index for index, word in enumerate(words) if word.startswith("--")]
-    if starts and not prefix.startswith("-"):
-        words = words[: starts[-1]]
-    return words[1:]
-
-
-def answer_shell(flags: Iterable[tuple[str, str, Sequence[str] | None]]) -> None:
-    """Print the completions for the shell that has started this process, and end it.
-
-    Args:
-        flags: name, help and values (None: any, or a file) of each flag.
-    """
-    import argparse
-
-    from argcomplete import autocomplete
-    from argcomplete.completers import ChoicesCompleter
-
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("words", nargs="*")
-    known = {f"--{name}": (f"--{name}", text, None) for name, (_, text) in GENERAL_FLAGS.items()}
-    for name, text, values in {**known, **{flag[0]: flag for flag in flags}}.values():
-        action: Any = parser.add_argument(name, nargs="*", help=text.replace("%", "%%"))
-        if values is not None:
-            action.completer = ChoicesCompleter(dict.fromkeys(values, ""))
-    autocomplete(parser, always_complete_options=False)
-
-
-def completions_of(entry: Entry) -> list[str] | None:
-    """Return the values of a flag that is a choice; None for any other flag."""
-    if entry.kind != "leaf":
-        return [] if entry.choice is None else list(entry.choice.names())
-    if entry.meta.get("choices"):
-        return [str(choice) for choice in entry.meta["choices"]]
-    declared = strip(entry.declared)
-    members = members_of(declared)[0] if is_union(declared) else [declared]
-    return [str(plain) for member in members for plain, _ in codec.named_choices(member)] or None
-
-
 # --- Config files as `--print_config` writes them
 
 DERIVED = "derived"
@@ -368,7 +316,7 @@ def yaml_value(value: Any) -> str:
 
 def yaml_text(text: str) -> str:
     """Return a string in YAML, quoted if it could be read as something else."""
-    if _PLAIN.fullmatch(text) and not codec.is_other_word(text):
+    if _PLAIN.fullmatch(text) and not is_other_word(text):
         return text
     # Not the escapes of JSON: to YAML, two of them are never one character.
     quoted = json.dumps(text, ensure_ascii=False)

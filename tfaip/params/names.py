@@ -131,12 +131,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         near = [counterpart]
     if near:
         return f"; did you mean {' or '.join(near)}?"
-    return f"; {one_of(known)}" if known else ""
-
-
-def one_of(known: Iterable[str]) -> str:
-    """Return `"expected one of: a, b"`, to be appended to a message."""
-    return f"expected one of: {listed(known)}"
+    return f"; expected one of: {listed(known)}" if known else ""
 
 
 def listed(known: Iterable[str]) -> str:

@@ -20,8 +20,6 @@ from tfaip.params.tree import Place, field_default, is_node, items_of, make_node
 from tfaip.params.trust import Trust
 from tfaip.util.text import shorten, shorten_text
 
-NO_META: Mapping[str, Any] = {}
-
 
 @dataclasses.dataclass
 class Entry:
@@ -119,11 +117,11 @@ class Entry:
         return make_node(types.origin_of(self.cls), values)
 
 
-def walk_entries(entry: Entry) -> Iterator[Entry]:
-    """Yield an entry and all below it, in order."""
-    yield entry
-    for inner in entry.entries:
-        yield from walk_entries(inner)
+def walk_entries(*entries: Entry) -> Iterator[Entry]:
+    """Yield entries, each with all below it, in order."""
+    for entry in entries:
+        yield entry
+        yield from walk_entries(*entry.entries)
 
 
 class Resolver:
@@ -140,7 +138,7 @@ class Resolver:
         self._given = self._trusted = Trust.of(trusted)
         self._claimed: set[str] = set()
 
-    def root(self, name: str, declared: Any, default: Any, meta: Mapping[str, Any] = NO_META) -> Entry:
+    def root(self, name: str, declared: Any, default: Any, meta: Mapping[str, Any] = {}) -> Entry:
         """Resolve a tree.
 
         Args:
@@ -354,6 +352,6 @@ def _chosen_names(group: Entry, hit: Setting) -> dict[str, Any] | None:
 
 def _is_section(declared: Any) -> bool:
     """Return True for a list or dict that cannot be None."""
-    members, optional = types.members_of(declared) if types.is_union(declared) else ([declared], False)
+    members, optional = types.members_of(declared)
     containers = types.DICT_TYPES | types.SEQUENCE_TYPES
     return not optional and all(types.origin_of(member) in containers for member in members)

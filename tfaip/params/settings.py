@@ -27,9 +27,6 @@ from tfaip.util.text import shorten, shorten_text
 T = TypeVar("T")
 
 _FIXED = {"fix_dc": True}
-# Flag -> where its value comes from.
-Sources = Mapping[str, Source | None]
-_NO_SOURCES: Sources = {}
 
 
 def root_of(params: Any) -> str:
@@ -65,7 +62,7 @@ def build(root: Entry) -> Any:
     return built
 
 
-def check(params: Any, root: str, sources: Sources = _NO_SOURCES) -> None:
+def check(params: Any, root: str, sources: Mapping[str, Source | None] = {}) -> None:
     """Check all limits of a tree and run every `__post_init__`, children first, so that nodes can share values.
 
     Args:
@@ -81,7 +78,7 @@ def check(params: Any, root: str, sources: Sources = _NO_SOURCES) -> None:
 
 
 @contextlib.contextmanager
-def flags_of(params: Any, root: str, path: str = "", sources: Sources = _NO_SOURCES) -> Iterator[None]:
+def flags_of(params: Any, root: str, path: str = "", sources: Mapping[str, Source | None] = {}) -> Iterator[None]:
     """Context that adds its flag to the error of a field of a tree.
 
     Args:
@@ -99,7 +96,7 @@ def flags_of(params: Any, root: str, path: str = "", sources: Sources = _NO_SOUR
         raise
 
 
-def _label(value: Any, place: trees.Place, sources: Sources, path: str) -> str:
+def _label(value: Any, place: trees.Place, sources: Mapping[str, Source | None], path: str) -> str:
     """Return the flag of a field at a path, with the file that gives its value; the path if there is no such field."""
     for name in path.split("."):
         parts = trees.children(value) or {}
@@ -219,7 +216,7 @@ def refuse_unknown(settings: Settings, roots: Sequence[Entry], general: Sequence
 
 def removed_note(key: str, roots: Sequence[Entry]) -> str | None:
     """Return what to know of a flag of a removed field, or of one below it; None if it is no such flag."""
-    for node in all_entries(roots):
+    for node in walk_entries(*roots):
         removed = {} if node.cls is None else names.removed_fields(origin_of(node.cls))
         for name, note in removed.items():
             if f"{key}.".startswith(f"{node.flag}.{name}."):
@@ -235,23 +232,16 @@ def _hint(key: str, roots: Sequence[Entry], general: Sequence[str], dashes: str)
         choose = "choose it with" if len(choices) == 1 else "choose one, as in"
         return f"; it belongs to {names.listed(choices)}: {choose} --{owners[0][0].flag} {choices[0]}"
     counterpart = names.RETURNN_OPTIONS.get(key.rpartition(".")[2]) or names.RETURNN_OPTIONS.get(key.partition(".")[0])
-    if counterpart is not None:
-        near = [counterpart]
-    else:
-        near = _near_flags(key, [*(entry.flag for entry in all_entries(roots) if entry.is_flag), *general])
+    known = [*(entry.flag for entry in walk_entries(*roots) if entry.is_flag), *general]
+    near = [counterpart] if counterpart else _near_flags(key, known)
     if not near:
         return "; --help all lists all flags"
     return "; did you mean " + " or ".join(dashes + flag for flag in near) + "?"
 
 
-def all_entries(roots: Sequence[Entry]) -> list[Entry]:
-    """Return all entries of resolved trees, in order."""
-    return [entry for root in roots for entry in walk_entries(root)]
-
-
 def flags_of_other_classes(roots: Sequence[Entry]) -> Iterator[tuple[str, Entry, str]]:
     """Yield each flag of a class that could be chosen, with the node and the name that chooses it there."""
-    for node in all_entries(roots):
+    for node in walk_entries(*roots):
         if node.kind != "node" or node.choice is None:
             continue
         known = {entry.name for entry in node.entries}
@@ -328,17 +318,14 @@ def _conform_field(node: Any, field: dataclasses.Field[Any], declared: Any, labe
         if any(map(is_node_type, (declared, *get_args(declared)))):  # a class, or an object of Keras
             raise UsageError(f"{label}: expected {shorten_text(type_name(declared))}, got {shorten(value)}") from error
         return  # it can be used, but not stored: `require_readable` finds it
-    try:
-        decoded = _OWN.decode(encoded, declared, label)
-        if not _is_lossless(value, decoded):
-            raise UsageError(
-                f"{label} is {shorten(value)}, but would be read from a file as {shorten(decoded)}: change the "
-                f"value, or the type of the field ({shorten_text(type_name(declared))})"
-            )
-    except UsageError:
+    decoded = _OWN.decode_field(encoded, declared, field, type(node), label)
+    if not _is_lossless(value, decoded):
         if is_own_default(field, encoded):
             return
-        raise
+        raise UsageError(
+            f"{label} is {shorten(value)}, but would be read from a file as {shorten(decoded)}: change the "
+            f"value, or the type of the field ({shorten_text(type_name(declared))})"
+        )
     # The object itself stays, if possible: it may be shared. A frozen node keeps its value, which means the same.
     if type(value) is not type(decoded) or repr(value) != repr(decoded):
         with contextlib.suppress(dataclasses.FrozenInstanceError):

@@ -147,12 +147,8 @@ def flat_flags(stored: Mapping[str, Any], declared: Any, root: str) -> dict[str,
     return flat
 
 
-# A field of all scenario params of 1.2, which are also a part of its trainer params.
-_MARK, _SCENARIO = "tfaip_version", "scenario"
-
-
 def is_former(document: Mapping[str, Any]) -> bool:
     """Return True for scenario or trainer params that tfaip 1.2 stored."""
-    scenario = document.get(_SCENARIO)
-    holders = [document, *([scenario] if isinstance(scenario, Mapping) else [])]
-    return any(isinstance(holder.get(_MARK), str) for holder in holders)
+    # The field is in all scenario params of 1.2, which are also a part of its trainer params.
+    holders = (document, document.get("scenario"))
+    return any(isinstance(holder, Mapping) and isinstance(holder.get("tfaip_version"), str) for holder in holders)

@@ -254,9 +254,6 @@ class Change(NamedTuple):
         """Return the difference in words, with a name for the path."""
         return f"{name}: {_shown(self.old)} -> {_shown(self.new)}"
 
-    def __str__(self) -> str:
-        return self.text(self.path)
-
 
 def diff(old: Any, new: Any, path: str = "") -> list[Change]:
     """Return what differs between two trees; another class counts as a change of the node."""

@@ -7,7 +7,7 @@ import importlib
 import re
 import sys
 from collections.abc import Iterable
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any, NamedTuple, TypeVar, get_origin
 
 from tfaip.errors import UsageError
@@ -199,20 +199,14 @@ def import_named(name: str, place: str, kind: str) -> Any:
         reason = f"{type(error).__name__}: {shorten_text(str(error))}"
         hint = ": put its directory on the PYTHONPATH" if isinstance(error, ModuleNotFoundError) else ""
         raise NotImportable(place, name, f"a module that can be imported ({reason}){hint}") from error
-    found = _class_in(module, attribute) if kind == "class" else getattr(module, attribute, None)
-    if found is None or (kind != "class" and not callable(found)):
+    found: Any = module
+    for part in attribute.split("."):  # of a class only other classes are looked up
+        found = getattr(found, part, None) if found is module or isinstance(found, type) else None
+    if not callable(found):
         known = [key for key, value in vars(module).items() if isinstance(value, type | FunctionType)]
         near = nearest(attribute, known)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise NotImportable(place, name, f"a {kind} that module {shorten_text(module_name)} has{hint}")
-    return found
-
-
-def _class_in(module: ModuleType, name: str) -> Any:
-    """Return what a name with dots means in a module, or None; of a class only other classes are looked up."""
-    found: Any = module
-    for part in name.split("."):
-        found = getattr(found, part, None) if found is module or isinstance(found, type) else None
     return found
 
 

@@ -229,14 +229,10 @@ class FieldText(str):
 
 
 if TYPE_CHECKING:
-    FieldValue = Any
+    FieldValues = dict[str, Any]
 else:
-    _Scalar = FieldText | bool | int | float | None
-    FieldValue = _Scalar | list[_Scalar | list[_Scalar]] | dict[FieldText, _Scalar]
-"""Type of the value of another field: text, or a plain value as in a config file."""
-
-FieldValues = dict[str, FieldValue]
-"""Type of values of other fields by their paths."""
+    FieldValues = dict[str, FieldText]
+"""Type of values of other fields by their paths: texts, or plain values as in a config file, which become texts."""
 
 
 # --- Functions that a user names
@@ -341,8 +337,8 @@ def is_node_type(declared: Any) -> bool:
 
 
 def members_of(declared: Any) -> tuple[list[Any], bool]:
-    """Return the types of a union without None, and if None is one of them."""
-    members = [strip(member) for member in typing.get_args(declared)]
+    """Return the types of a union without None, and if None is one of them; of another type only itself."""
+    members = [strip(member) for member in (typing.get_args(declared) if is_union(declared) else [declared])]
     return [member for member in members if member is not type(None)], type(None) in members
 
 
@@ -358,10 +354,6 @@ def type_name(declared: Any) -> str:
     arguments = typing.get_args(declared)
     if declared is type(None):
         return "None"
-    if declared == FieldValue:
-        return "value"
-    if declared == FieldValues:
-        return "dict[str, value]"
     if is_union(declared):
         return " | ".join(map(type_name, arguments))
     if typing.get_origin(declared) is Literal:
@@ -390,12 +382,9 @@ class FieldKind(NamedTuple):
 
 def field_kind(declared: Any) -> FieldKind:
     """Classify the type of a field."""
-    declared = inner = strip(declared)
-    optional = False
-    if is_union(declared):
-        members, optional = members_of(declared)
-        if len(members) == 1:
-            inner = members[0]
+    declared = strip(declared)
+    members, optional = members_of(declared)
+    inner = members[0] if len(members) == 1 else declared
     origin, arguments = origin_of(inner), typing.get_args(inner)
     if is_node_type(inner):
         return FieldKind("node", inner, optional)

@@ -33,7 +33,7 @@ def check_params(params: Any, scenario: Any) -> None:
     cls = scenario.trainer_params_cls()
     read = from_json(cls, params.to_json(), trusted=scenario.declared_packages())
     # A default that a class declares may be read as another type: `flag: bool = 0` as False.
-    changes = [str(change) for change in diff(params, read) if change.old != change.new]
+    changes = [change.text(change.path) for change in diff(params, read) if change.old != change.new]
     _require(not changes, f"params differ after they were stored and read: {_some(changes)}")
 
 

@@ -43,6 +43,8 @@ _DEFAULT_HANDLERS: dict[signal.Signals, Any] = {
     signal.SIGINT: signal.default_int_handler,
 }
 FAILURE, USAGE = 1, 2
+# Set by a shell for the command whose line it completes.
+COMPLETION = "_ARGCOMPLETE"
 _PLAN_LIMIT = 500
 _MAX_WIDTH = 40
 _FLAG = re.compile(r"(?<!\S)--[a-z_]+\b(?!\.)")
@@ -65,16 +67,14 @@ def entry_point(
 
     def decorate(work: Callable[..., None]) -> Main:
         def start(argv: Sequence[str]) -> None:
-            if "_ARGCOMPLETE" in os.environ:  # set by a shell that completes the line
+            if COMPLETION in os.environ:
                 complete()
             else:
                 run(argv)
 
         def complete() -> None:
             # Before the working directory, from which a scenario may come, is on the search path.
-            import argcomplete.completers  # noqa: F401
-
-            from tfaip.params.help import answer_shell, typed_words
+            from tfaip.scripts.common.completion import answer_shell, typed_words
 
             # The parser of the flags answers the shell. Commands whose flags are in the usage have no such parser.
             if choices is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tfaip.backend.environment import BACKENDS, select_backend, set_default
 from tfaip.errors import UsageError
 from tfaip.params.commandline import ParamsParser
+from tfaip.params.resolver import Entry
 from tfaip.params.sources import Source
+from tfaip.scripts.common.command import COMPLETION
 from tfaip.util.files import require_directory, require_writable
 from tfaip.util.logging import logger
 from tfaip.util.reading import read_json
@@ -56,6 +59,13 @@ class CommandParser(ParamsParser):
     def add_dry_run(self) -> None:
         """Add `--dry_run`."""
         self.add_option("--dry_run", help="Check everything, print what would be done and written, write nothing")
+
+    def offer(self, flags: Sequence[Entry]) -> None:
+        """Answer a shell that completes the command line."""
+        if COMPLETION in os.environ:
+            from tfaip.scripts.common.completion import answer_shell, completions_of
+
+            answer_shell((f"--{entry.flag}", entry.help, completions_of(entry)) for entry in flags)
 
     def parse(self, argv: Sequence[str], configs: Sequence[Source] = ()) -> SimpleNamespace:
         """Parse a command line, and check that the files can be written."""
