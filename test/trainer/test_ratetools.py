@@ -150,7 +150,7 @@ def rows_of(main: Any, *words: Any) -> list[list[str]]:
 
 
 def stored(tmp_path: Path, history: History) -> Path:
-    (tmp_path / "history.json").write_text(json.dumps(history.to_dict()))
+    (tmp_path / "history.json").write_text(history.text())
     return tmp_path / "history.json"
 
 

@@ -6,7 +6,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from ctypes import c_float
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.chart import Curve, draw
-from tfaip.util.reading import RECORDS_BYTES, is_shallow, parse_json, parse_whole_number, read_text
+from tfaip.util.reading import RECORDS_BYTES, parse_json, parse_whole_number, read_text
 from tfaip.util.text import shorten, shorten_text
 from tfaip.util.typing import Logs
 
@@ -82,28 +82,14 @@ class EpochRecord:
         """True if the epoch was trained; else the record is a rate that the user has chosen for it."""
         return bool(self.values or self.meta)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, which later changes of the record do not reach."""
-        return {"lr": self.lr, "effective_lr": self.effective_lr, "values": dict(self.values), "meta": dict(self.meta)}
-
     @classmethod
     def from_dict(cls, data: Any) -> EpochRecord:
-        """Return the record of a dictionary in the form of `to_dict`, else raise TypeError or ValueError."""
+        """Return the record of parsed JSON, else raise TypeError or ValueError."""
         record = cls(**_mapping(data))
         record.lr, record.effective_lr = _rate(record.lr, "lr"), _rate(record.effective_lr, "effective_lr")
         record.values = {name: _number(value, name) for name, value in _mapping(record.values).items()}
         record.meta = dict(_mapping(record.meta))
-        if not is_shallow(record.meta):
-            raise ValueError("meta is nested too deeply")
         return record
-
-
-def parse_epoch(key: Any) -> int:
-    """Return the number of an epoch, which is a text in a file; else raise ValueError."""
-    epoch = parse_whole_number(key) if isinstance(key, str) else None
-    if epoch is None or epoch < 1:
-        raise ValueError("epochs count from 1 and have at most nine digits")
-    return epoch
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -125,12 +111,6 @@ def _number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{shorten(name)} is {shorten(value)}, expected a number")
     return float(value)
-
-
-class HistoryDict(dict[str, Any]):
-    """JSON form of a history, epoch (as text) -> {lr, effective_lr, values, meta}, with its text: a line per epoch."""
-
-    text: str
 
 
 class History:
@@ -265,20 +245,6 @@ class History:
         found = (epoch for epoch in self._backwards(before) if name in self._records[epoch].values)
         return list(islice(found, min(count, len(self))))[::-1]
 
-    def error_key(self, epoch: int, names: str | Sequence[str]) -> str | None:
-        """Return the first of several names under which a value of an epoch was logged, or None.
-
-        Args:
-            names: the monitored values, see `FeedbackParams.monitored`.
-        """
-        values = self.values(epoch)
-        return next((name for name in ([names] if isinstance(names, str) else names) if name in values), None)
-
-    def error(self, epoch: int, names: str | Sequence[str]) -> tuple[str, float] | None:
-        """Return the name that `error_key` finds and its value, or None."""
-        key = self.error_key(epoch, names)
-        return None if key is None else (key, self._records[epoch].values[key])
-
     def _backwards(self, before: float) -> Iterator[int]:
         """Return the recorded epochs below `before`, the last one first."""
         return (epoch for epoch in reversed(self._records) if epoch < before)
@@ -361,34 +327,35 @@ class History:
 
     def text(self) -> str:
         """Return the JSON text, a line for each epoch."""
-        for epoch, record in self._records.items():
+        for epoch, r in self._records.items():
             if epoch not in self._lines:
-                self._lines[epoch] = f'"{epoch}": {json.dumps(record.to_dict())}'
+                record = {"lr": r.lr, "effective_lr": r.effective_lr, "values": r.values, "meta": r.meta}
+                self._lines[epoch] = f'"{epoch}": {json.dumps(record)}'
         lines = [self._lines[epoch] for epoch in self._records]
         return "{\n" + ",\n".join(lines) + "\n}" if lines else "{}"
 
-    def to_dict(self) -> HistoryDict:
-        """Return the JSON form, which later changes do not reach."""
-        form = HistoryDict({str(epoch): record.to_dict() for epoch, record in self._records.items()})
-        form.text = self.text()
-        return form
-
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> History:
-        """Return the history of a dictionary in the form of `to_dict`; what is missing in an epoch is empty.
+    def parse(cls, text: str, name: str = "history") -> History:
+        """Return the history of a text in the form of `text`; what is missing in an epoch is empty.
+
+        Args:
+            name: what has the text, for the message.
 
         Raises:
-            TfaipError: if the data has another form.
+            TfaipError: if the text has another form.
         """
-        return cls.from_items(data.items())
+        return cls.from_dict(parse_json(text, name))
 
     @classmethod
-    def from_items(cls, items: Iterable[tuple[Any, Any]]) -> History:
-        """Return the history of (epoch, record) pairs, see `from_dict`."""
+    def from_dict(cls, data: Mapping[Any, Any]) -> History:
+        """Return the history of a parsed text, see `parse`."""
         records: dict[int, EpochRecord] = {}
-        for key, value in items:
+        for key, value in data.items():
             try:
-                records[parse_epoch(key)] = EpochRecord.from_dict(value)
+                epoch = parse_whole_number(key) if isinstance(key, str) else None
+                if not epoch:
+                    raise ValueError("epochs count from 1 and have at most nine digits")
+                records[epoch] = EpochRecord.from_dict(value)
             except (TypeError, ValueError, OverflowError) as error:
                 raise TfaipError(f"{_NO_HISTORY}: epoch {shorten(key)}: {error}") from error
         return cls(records)
@@ -404,9 +371,7 @@ def read_history(path: str | Path) -> History:
     name = shorten_text(str(path), 200)
     is_returnn = _JSON_OBJECT.match(text) is None and "EpochData(" in text
     try:
-        document = parse_learning_rate_file(text) if is_returnn else parse_json(text, name)
-        # Taken out one by one: parsed text and records together would double the memory.
-        history = History.from_items((key, document.pop(key)) for key in list(document))
+        history = History.from_dict(parse_learning_rate_file(text)) if is_returnn else History.parse(text, name)
     except TfaipError as error:
         raise UsageError(str(error) if name in str(error) else f"{name}: {error}") from error
     history.is_returnn = is_returnn

@@ -26,7 +26,7 @@ import numpy as np
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.model.weights import HostBuffer, load_arrays, save_arrays
-from tfaip.trainer.history import History, HistoryDict
+from tfaip.trainer.history import History
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import BEST_DIR, CHECKPOINT_NAME
 from tfaip.util import files
@@ -259,7 +259,7 @@ class CheckpointStore:
 
         Until it is called, only the arrays must stay as they are.
         """
-        state, name = _state_text(checkpoint.state), checkpoint_name(epoch, step)
+        state, name = json.dumps(checkpoint.state), checkpoint_name(epoch, step)
 
         def save() -> Path:
             with files.failures_named(self._directory):
@@ -271,7 +271,7 @@ class CheckpointStore:
 
     def add(self, checkpoint: Checkpoint, name: str, best: Path | None = None) -> Path:
         """Commit a checkpoint under a name; see `saving`."""
-        return self._commit(name, checkpoint.arrays, _state_text(checkpoint.state), best)
+        return self._commit(name, checkpoint.arrays, json.dumps(checkpoint.state), best)
 
     def _commit(self, name: str, arrays: Mapping[str, np.ndarray], state: str, best: Path | None) -> Path:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -341,14 +341,6 @@ class CheckpointStore:
 def checkpoint_name(epoch: int, step: int = 0) -> str:
     """Return the name of a checkpoint after a number of epochs, and of batches of the next one."""
     return f"epoch_{epoch:04d}" + (f"_step_{step:06d}" if step else "")
-
-
-def _state_text(state: Mapping[str, Any]) -> str:
-    history = state.get("history")
-    if not isinstance(history, HistoryDict):
-        return json.dumps(state)
-    others = {name: value for name, value in state.items() if name != "history"}
-    return f'{json.dumps(others)[:-1]}, "history": {history.text}}}'
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
