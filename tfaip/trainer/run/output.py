@@ -41,7 +41,7 @@ from tfaip.util.manifest import (
     write_manifest,
 )
 from tfaip.util.reading import RECORDS_BYTES, read_json
-from tfaip.util.text import shorten, shorten_text
+from tfaip.util.text import shorten_text
 from tfaip.version import __version__
 
 log = logger(__name__)
@@ -56,8 +56,8 @@ class RunOutput:
     """Output of a run, and the context of the thread that writes it; what is switched off is not written.
 
     When a job of the thread fails, those after it are not done, since they may build on it. The error is raised by each
-    later method that writes or waits, and by `check`. The end of the context waits for all jobs; it raises the error
-    unless there is another one, or this one was raised before.
+    later method that writes or waits, and by `check`. The end of the context waits for all jobs; it raises the error,
+    or logs it beside another one.
 
     Args:
         directory: directory of the run; None: nothing but `history_file` is written.
@@ -79,7 +79,6 @@ class RunOutput:
     _pool: ThreadPoolExecutor | None = field(default=None, init=False, repr=False)
     _last: Future[None] | None = field(default=None, init=False, repr=False)
     _error: BaseException | None = field(default=None, init=False, repr=False)
-    _is_raised: bool = field(default=False, init=False, repr=False)
     _saved: Future[None] | None = field(default=None, init=False, repr=False)
     _exported: Future[None] | None = field(default=None, init=False, repr=False)
     _identity: tuple[int, int] | None = field(default=None, init=False, repr=False)
@@ -87,9 +86,7 @@ class RunOutput:
     _buffer: HostBuffer = field(default_factory=HostBuffer, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.directory is None:
-            self.store = self.models = None
-        elif self.history_file is None:
+        if self.directory is not None and self.history_file is None:
             self.history_file = self.directory.history_file
 
     def __enter__(self) -> Self:
@@ -99,14 +96,12 @@ class RunOutput:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         if self._pool is not None:
             self._pool.shutdown()
-            self._pool = None
-        failure, is_raised = self._error, self._is_raised
-        self._last, self._error, self._is_raised = None, None, False
-        if failure is None or is_raised:
-            return
-        if error is None:
+        failure = self._error
+        self._pool = self._last = self._error = None
+        if failure is not None and error is None:
             raise failure
-        log.error("%s", shorten_text(str(failure), 300))
+        if failure is not None and failure is not error:
+            log.error("%s", shorten_text(str(failure), 300))
 
     def submit(self, job: Callable[[], object]) -> Future[None]:
         """Do a job after those before it, unless one of them has failed or the directory is gone."""
@@ -131,7 +126,6 @@ class RunOutput:
     def check(self) -> None:
         """Raise the error of a job that has failed, if there is one; do not wait."""
         if self._error is not None:
-            self._is_raised = True
             raise self._error
 
     def wait(self) -> None:
@@ -303,27 +297,20 @@ class CheckpointStore:
 
         Damaged ones are passed over with a warning, unless one is given by name.
         """
-        if name is None:
-            found = self.checkpoints()
-            for path in found:
-                try:
-                    return path.name, read_checkpoint(path)
-                except TfaipError as error:
-                    log.warning("damaged checkpoint passed over: %s", error)
-            place = f"in {self._directory}"
-            raise UsageError(
-                f"all checkpoints {place} are damaged" if found else f"no checkpoint {place}: nothing to resume"
-            )
-        try:
-            checkpoint = read_checkpoint(self._directory / name)
-        except TfaipError as error:
-            raise UsageError(f"checkpoint {name} cannot be used: {error}") from error
-        if not CHECKPOINT_NAME.fullmatch(name):
-            # A copy under another name: nothing tells which checkpoints are newer, and must go.
-            raise UsageError(
-                f"checkpoint {shorten(name)} cannot be used: its name tells no epoch; rename it as it was (epoch_0007)"
-            )
-        return name, checkpoint
+        paths = self.checkpoints() if name is None else [self._directory / name]
+        for path in paths:
+            try:
+                checkpoint = read_checkpoint(path)
+                if not CHECKPOINT_NAME.fullmatch(path.name):
+                    # A copy under another name: nothing tells which checkpoints are newer, and must go.
+                    raise TfaipError("its name tells no epoch; rename it as it was (epoch_0007)")
+                return path.name, checkpoint
+            except TfaipError as error:
+                if name is not None:
+                    raise UsageError(f"checkpoint {shorten_text(name)} cannot be used: {error}") from error
+                log.warning("damaged checkpoint passed over: %s", error)
+        place = f"in {self._directory}"
+        raise UsageError(f"all checkpoints {place} are damaged" if paths else f"no checkpoint {place}: nothing to resume")
 
     def continue_from(self, name: str) -> None:
         """Remove checkpoints that are newer than `name`, and what a killed process did not remove itself."""
