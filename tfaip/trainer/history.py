@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import UsageError
 from tfaip.util.chart import Curve, draw
 from tfaip.util.reading import RECORDS_BYTES, parse_json, parse_whole_number, read_text
 from tfaip.util.text import shorten, shorten_text
@@ -335,20 +335,17 @@ class History:
         return "{\n" + ",\n".join(lines) + "\n}" if lines else "{}"
 
     @classmethod
-    def parse(cls, text: str, name: str = "history") -> History:
+    def parse(cls, text: str) -> History:
         """Return the history of a text in the form of `text`; what is missing in an epoch is empty.
 
-        Args:
-            name: what has the text, for the message.
-
         Raises:
-            TfaipError: if the text has another form.
+            UsageError: if the text has another form.
         """
-        return cls.from_dict(parse_json(text, name))
+        return cls.from_dict(parse_json(text, "history"))
 
     @classmethod
-    def from_dict(cls, data: Mapping[Any, Any]) -> History:
-        """Return the history of a parsed text, see `parse`."""
+    def from_dict(cls, data: Mapping[Any, Any], name: str = "history") -> History:
+        """Return the history of a parsed text, see `parse`; `name` says in a message what has the text."""
         records: dict[int, EpochRecord] = {}
         for key, value in data.items():
             try:
@@ -357,7 +354,7 @@ class History:
                     raise ValueError("epochs count from 1 and have at most nine digits")
                 records[epoch] = EpochRecord.from_dict(value)
             except (TypeError, ValueError, OverflowError) as error:
-                raise TfaipError(f"{_NO_HISTORY}: epoch {shorten(key)}: {error}") from error
+                raise UsageError(f"{name}: {_NO_HISTORY}: epoch {shorten(key)}: {error}") from error
         return cls(records)
 
 
@@ -370,15 +367,13 @@ def read_history(path: str | Path) -> History:
     text = read_text(path, RECORDS_BYTES)
     name = shorten_text(str(path), 200)
     is_returnn = _JSON_OBJECT.match(text) is None and "EpochData(" in text
-    try:
-        history = History.from_dict(parse_learning_rate_file(text)) if is_returnn else History.parse(text, name)
-    except TfaipError as error:
-        raise UsageError(str(error) if name in str(error) else f"{name}: {error}") from error
+    document = parse_learning_rate_file(text, name) if is_returnn else parse_json(text, name)
+    history = History.from_dict(document, name)
     history.is_returnn = is_returnn
     return history
 
 
-def parse_learning_rate_file(text: str) -> dict[str, Any]:
+def parse_learning_rate_file(text: str, name: str) -> dict[str, Any]:
     """Return the content of a file of RETURNN, epoch -> EpochData(learningRate=..., error={...}), as records.
 
     Raises:
@@ -393,7 +388,7 @@ def parse_learning_rate_file(text: str) -> dict[str, Any]:
     except (AttributeError, MemoryError, RecursionError, SyntaxError, TypeError, ValueError) as error:
         reason = shorten_text(re.sub(": <ast.*", "", str(error)) or "nested too deeply", 120)
         expected = "{epoch: EpochData(learningRate=..., error={...})}"
-        raise UsageError(f"not a learning_rate_file of RETURNN (expected {expected}): {reason}") from None
+        raise UsageError(f"{name}: not a learning_rate_file of RETURNN (expected {expected}): {reason}") from None
 
 
 def _literal(node: Any) -> Any:

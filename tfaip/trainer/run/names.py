@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tfaip.errors import UsageError
@@ -122,7 +122,7 @@ def expected_directory(path: str) -> str | None:
     return None if problem is None else f"a directory (it {problem})"
 
 
-def check_history_file(history_file: str | None, output_dir: str | None, directories: Iterable[str]) -> None:
+def check_history_file(history_file: str | None, output_dir: str | None) -> None:
     """Raise unless the history can be kept in a file that the run writes for nothing else."""
     if history_file is None:
         return
@@ -132,7 +132,7 @@ def check_history_file(history_file: str | None, output_dir: str | None, directo
         parts = file.relative_to(root).parts if output_dir is not None and file.is_relative_to(root) else ()
         if os.path.isdir(history_file):
             problem = "is a directory"
-        elif parts and (parts[0] in {*directories} or (parts[0] != HISTORY_FILE and _RESERVED.fullmatch(parts[0]))):
+        elif len(parts) > 1 or (parts and parts[0] != HISTORY_FILE and _RESERVED.fullmatch(parts[0])):
             problem = "is in the place of something else in the run"
         else:
             problem = name_problem(file.name)

@@ -309,8 +309,9 @@ class CheckpointStore:
                 if name is not None:
                     raise UsageError(f"checkpoint {shorten_text(name)} cannot be used: {error}") from error
                 log.warning("damaged checkpoint passed over: %s", error)
-        place = f"in {self._directory}"
-        raise UsageError(f"all checkpoints {place} are damaged" if paths else f"no checkpoint {place}: nothing to resume")
+        if paths:
+            raise UsageError(f"all checkpoints in {self._directory} are damaged")
+        raise UsageError(f"no checkpoint in {self._directory}: nothing to resume")
 
     def continue_from(self, name: str) -> None:
         """Remove checkpoints that are newer than `name`, and what a killed process did not remove itself."""
