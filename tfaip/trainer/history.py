@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 ENDED = "ended"
 _MEASURED_ON = re.compile(r"^(?:val_|lav_l\d+_)")
 _NO_HISTORY = "not a history (expected epoch -> lr, effective_lr, values, meta)"
-_JSON_OBJECT = re.compile(r"\s*\{\s*[\"}]")
 # The parser of Python takes about 1.5 kB of memory for each name, number and bracket.
 _MOST_WORDS = 300_000
 _NUMBER = re.compile(r"float|(np|numpy)\.(float16|float32|float64|int32|int64)")
@@ -366,7 +365,7 @@ def read_history(path: str | Path) -> History:
     """
     text = read_text(path, RECORDS_BYTES)
     name = shorten_text(str(path), 200)
-    is_returnn = _JSON_OBJECT.match(text) is None and "EpochData(" in text
+    is_returnn = "EpochData(" in text
     document = parse_learning_rate_file(text, name) if is_returnn else parse_json(text, name)
     history = History.from_dict(document, name)
     history.is_returnn = is_returnn

@@ -95,8 +95,6 @@ class RunDirectory:
         be replaced.
         """
         self.check_free(overwrite)
-        if not self.root.exists():
-            return
         others = self.foreign_entries()
         for entry in sorted(self.root.iterdir()):
             if entry not in others and entry != self.params_file:
@@ -206,8 +204,8 @@ def _is_saved(path: Path) -> bool:
         return False
     if path.name != files.final_name(path):
         return True
-    has_user_files = path.is_dir() and {entry.name for entry in path.iterdir()} - {*CHECKPOINT_MARKS, names.BEST_DIR}
-    return files.is_ours(path, CHECKPOINT_MARKS) and not has_user_files
+    known = {*CHECKPOINT_MARKS, names.BEST_DIR}
+    return files.is_ours(path, CHECKPOINT_MARKS) and {entry.name for entry in path.iterdir()} <= known
 
 
 def model_of_run(root: Path) -> Path | None:

@@ -103,8 +103,10 @@ def check_directory_names(checkpoint_sub_dir: str, best_model_name: str, params_
         ("checkpoint_sub_dir", checkpoint_sub_dir, checkpoint_directory(str(checkpoint_sub_dir)), "directory"),
         *([("scenario.trainer_params_filename", params_copy, params_copy, "file")] if params_copy else []),
     ]:
-        problem = _name_problem(name)
-        if problem is None and name.casefold() in taken:
+        problem = name_problem(name)
+        if problem is None and not {"{", "}"}.isdisjoint(name):
+            problem = "has braces"
+        if problem is None and (name.casefold() in taken or _RESERVED.fullmatch(name)):
             problem = "is the name of something else in the run"
         _require(problem, field, value, f"the name of a {kind} of its own in output_dir")
         taken.add(name.casefold())
@@ -137,13 +139,3 @@ def check_history_file(history_file: str | None, output_dir: str | None) -> None
         else:
             problem = name_problem(file.name)
     _require(problem, "history_file", history_file, "a file of its own")
-
-
-def _name_problem(name: object) -> str | None:
-    """Return why a directory of the run cannot have this name, or None."""
-    problem = name_problem(name)
-    if problem is None and not {"{", "}"}.isdisjoint(str(name)):
-        problem = "has braces"
-    elif problem is None and _RESERVED.fullmatch(str(name)):
-        problem = "is the name of something else in the run"
-    return problem
