@@ -199,13 +199,12 @@ class History:
         Raises:
             UsageError: if matplotlib is not installed, or there is no such panel.
         """
-        curves = {name: list(self.scores(name).items()) for name in self.names() if "loss/mean_epoch" not in name}
-        curves["lr"] = [(epoch, rate) for epoch, record in self._records.items() if (rate := record.lr) is not None]
-        # The loss is first, the rate last; in a panel the training is first.
-        order = sorted(curves, key=lambda name: (name == "lr", name != "loss", _MEASURED_ON.match(name) is not None))
+        table = {name: column for name, column in self.columns().items() if "loss/mean_epoch" not in name}
+        epochs = table.pop("epoch")
         panels: dict[str, dict[str, Curve]] = {}
-        for name in order:
-            points = [point for point in curves[name] if math.isfinite(point[1])]
+        # The loss is first, the rate last; in a panel the training is first.
+        for name in sorted(table, key=lambda name: (name == "lr", name != "loss", bool(_MEASURED_ON.match(name)))):
+            points = [point for point in zip(epochs, table[name], strict=True) if math.isfinite(point[1])]
             panels.setdefault(_MEASURED_ON.sub("", name), {})[name] = points
         if unknown := {*names} - {*panels}:
             expected = shorten_text(", ".join(panels), 200)
@@ -283,18 +282,15 @@ class History:
         sign = -1.0 if mode == "max" else 1.0
         limit = math.inf if worst_value is None else sign * worst_value
         limit = max(limit, c_float(limit).value)  # metrics are rounded to float32
-        found: list[tuple[int, float]] = []
-        latest = math.inf
-        for epoch, value in self.scores(name).items():
-            if begin <= epoch <= last:
-                latest = score = sign * value if math.isfinite(value) else math.inf
-                if score < math.inf and score <= limit:
-                    found.append((epoch, score))
+        values = {epoch: value for epoch, value in self.scores(name, last + 1).items() if epoch >= begin}
+        scores = {epoch: sign * value if math.isfinite(value) else math.inf for epoch, value in values.items()}
+        found = [epoch for epoch, score in scores.items() if score < math.inf and score <= limit]
         if only_last_n is not None:
             found = found[max(len(found) - only_last_n, 0) :]
         if min_distance > 0:
-            found = [(epoch, score) for epoch, score in found if latest - score >= min_distance]
-        return min(found, key=lambda pair: pair[1])[0] if found else None
+            latest = next(reversed(scores.values()), math.inf)
+            found = [epoch for epoch in found if latest - scores[epoch] >= min_distance]
+        return min(found, key=scores.__getitem__, default=None)
 
     def edited(self, file: History, epoch: int) -> History:
         """Return these records with the changes that the user has made in the history file.

@@ -132,10 +132,6 @@ def check_history_file(history_file: str | None, output_dir: str | None) -> None
     if problem is None:
         file, root = Path(os.path.realpath(history_file)), os.path.realpath(output_dir or "")
         parts = file.relative_to(root).parts if output_dir is not None and file.is_relative_to(root) else ()
-        if os.path.isdir(history_file):
-            problem = "is a directory"
-        elif len(parts) > 1 or (parts and parts[0] != HISTORY_FILE and _RESERVED.fullmatch(parts[0])):
+        if len(parts) > 1 or (parts and parts[0] != HISTORY_FILE and _RESERVED.fullmatch(parts[0])):
             problem = "is in the place of something else in the run"
-        else:
-            problem = name_problem(file.name)
     _require(problem, "history_file", history_file, "a file of its own")
