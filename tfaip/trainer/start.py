@@ -147,7 +147,7 @@ def claim_directory(
     if start is None:
         return
     store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
-    run.output.restore_best(start.best, start.name)
+    directory.restore_best(start.best, start.name)
     if start.repeated is not None:
         store.add(start.checkpoint, start.name, start.best)
         directory.stage_directories().forget(start.repeated, kept=start.from_stage)

@@ -30,16 +30,9 @@ from tfaip.trainer.history import History
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import BEST_DIR, CHECKPOINT_NAME
 from tfaip.util import files
-from tfaip.util.files import commit_directory, link_tree, remove_directory, write_text
+from tfaip.util.files import commit_directory, link_tree, write_text
 from tfaip.util.logging import logger
-from tfaip.util.manifest import (
-    CHECKPOINT_MARKS,
-    MODEL_MARKS,
-    ModelDirectory,
-    shown_names,
-    verify_files,
-    write_manifest,
-)
+from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, verify_files, write_manifest
 from tfaip.util.reading import RECORDS_BYTES, read_json
 from tfaip.util.text import shorten_text
 from tfaip.version import __version__
@@ -161,28 +154,6 @@ class RunOutput:
             self.wait()  # one is written at a time
             weights = hold(self._buffer) if self.models.writes_values else None
             self._exported = self.submit(self.models.begin(self.directory.best, weights))
-
-    def restore_best(self, kept: Path | None, checkpoint: str) -> None:
-        """Set `best/` back to its content at a checkpoint; later epochs are abandoned."""
-        if self.directory is None:
-            return
-        best = self.directory.best
-        if kept is None:
-            if best.exists():
-                remove_directory(best, self.directory.root, MODEL_MARKS)
-                log.info("%s is gone: at checkpoint %s there was no best model", best, checkpoint)
-            return
-        there, copied = ModelDirectory.at(best), ModelDirectory.at(kept)
-        damage = copied.damage()
-        if damage is not None:
-            log.warning("the best model of checkpoint %s is damaged, %s stays as it is: %s", checkpoint, best, damage)
-        elif there.model_files() != copied.model_files() or there.damage() is not None:
-            lost = [name for name in [*there.added_formats, *there.foreign_entries()] if not (kept / name).exists()]
-            with commit_directory(best, MODEL_MARKS) as directory:
-                link_tree(kept, directory)
-            log.info("%s is again what it was at checkpoint %s", best, checkpoint)
-            if lost:
-                log.warning("files that belonged to another model are gone from %s: %s", best, shown_names(lost))
 
     def export_final(self) -> None:
         """Replace `export/` by the current model."""
