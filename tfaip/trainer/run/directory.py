@@ -202,13 +202,12 @@ class RunDirectory:
             yield
 
     def clean_up(self) -> None:
-        """Remove the half-written files of a killed process."""
+        """Remove the half-written files of a killed process; a stage and `CheckpointStore` remove their own."""
         known = {path.name for path in self._places()}
         files.remove_temporaries(self.root, lambda name: name in known)
         for path in self._event_directories():
             if path.is_dir() and not path.is_symlink():
                 files.remove_temporaries(path, lambda name: name.startswith(names.EVENT_FILES))
-        self.stage_directories().clean_up()
 
 
 def _is_of_stages(path: Path) -> bool:
@@ -315,9 +314,3 @@ class StageDirectories:
                     (path / DONE_FILE).unlink(missing_ok=True)
                 if record["name"] != kept:
                     files.remove_directory(path, self.root, STAGE_MARKS)
-
-    def clean_up(self) -> None:
-        """Remove the half-written files of a killed process."""
-        for path in (self._directory, *self._directory.glob("*")):
-            if path.is_dir() and not path.is_symlink():
-                files.remove_temporaries(path, lambda name: True)

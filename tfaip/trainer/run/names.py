@@ -108,14 +108,9 @@ def check_directory_names(checkpoint_sub_dir: str, best_model_name: str, params_
             problem = "has braces"
         if problem is None and (name.casefold() in taken or _RESERVED.fullmatch(name)):
             problem = "is the name of something else in the run"
-        _require(problem, field, value, f"the name of a {kind} of its own in output_dir")
+        if problem is not None:
+            raise FieldError(field, value, f"the name of a {kind} of its own in output_dir (it {problem})")
         taken.add(name.casefold())
-
-
-def _require(problem: str | None, field: str, value: object, expected: str) -> None:
-    """Raise if there is a problem with the name in a field."""
-    if problem is not None:
-        raise FieldError(field, value, f"{expected} (it {problem})")
 
 
 def expected_directory(path: str) -> str | None:
@@ -134,4 +129,5 @@ def check_history_file(history_file: str | None, output_dir: str | None) -> None
         parts = file.relative_to(root).parts if output_dir is not None and file.is_relative_to(root) else ()
         if len(parts) > 1 or (parts and parts[0] != HISTORY_FILE and _RESERVED.fullmatch(parts[0])):
             problem = "is in the place of something else in the run"
-    _require(problem, "history_file", history_file, "a file of its own")
+    if problem is not None:
+        raise FieldError("history_file", history_file, f"a file of its own (it {problem})")
