@@ -28,6 +28,8 @@ from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
 from tfaip.model.losses import INPUT_GRADIENT
 from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.transfer import Source, log_transfer, plan_transfer, slot_arrays
+from tfaip.model.weightrules import TransferMode
 from tfaip.model.weights import assign_arrays, variable_arrays
 from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.settings import flags_of, prepare, require_readable
@@ -48,8 +50,7 @@ from tfaip.trainer.scheduledvalues import EpochSchedules, given_loss_weights
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.program import PlannedStage, Preview
 from tfaip.trainer.state import TrainingProgress, TrainState, stored_params
-from tfaip.trainer.transfer.params import TransferMode, TransferParams
-from tfaip.trainer.transfer.plan import Source, log_transfer, plan_transfer, slot_arrays
+from tfaip.trainer.transferparams import TransferParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger, only_warnings, timed
 from tfaip.util.terminal import ProgressDisplay

@@ -22,6 +22,7 @@ from tfaip.device.collectives import broadcast, check_equal, run_on_chief
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError, text_with_notes
 from tfaip.model.graphbase import full_precision
+from tfaip.model.weightrules import TransferMode
 from tfaip.model.weights import built_within
 from tfaip.params.codec import encode
 from tfaip.params.settings import flags_of
@@ -47,7 +48,7 @@ from tfaip.trainer.stages.program import (
     stored_changes,
 )
 from tfaip.trainer.state import RUNNING, TrainingProgress, beginning
-from tfaip.trainer.transfer.params import TransferMode, TransferParams
+from tfaip.trainer.transferparams import TransferParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import construct
 from tfaip.util.logging import logger
