@@ -58,7 +58,7 @@ def main() -> None:
         memory = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         ours = [epoch_seconds(history, epochs + i) for i in range(1, args.rounds + 1)]
-        peer = [json_seconds(history.to_dict()) for _ in range(args.rounds)]
+        peer = [json_seconds(json.loads(text)) for _ in range(args.rounds)]
         mine, other = statistics.median(ours), statistics.median(peer)
         print(
             f"{epochs:7} {mine * 1e3:12.2f} {other * 1e3:9.2f} {mine / other:6.3f} {memory / 1e6:11.1f} "

@@ -198,7 +198,7 @@ def facts_of(run: Path) -> dict[str, Any]:
     state = _read_json(checkpoint / "state.json", run)
     facts = {"params": _read_json(run / "trainer_params.json", run), "newest checkpoint": checkpoint.name}
     facts["history"] = without_seconds(_read_json(run / "history.json", run))
-    facts["state"] = {**state, "history": without_seconds(state["history"])}
+    facts["state"] = {**state, "history": without_seconds(json.loads(state["history"]))}
     facts["arrays"] = (checkpoint / "state.safetensors").read_bytes()
     facts["entries"] = sorted(path.name for path in run.iterdir())
     facts["checkpoints"] = checkpoints(run)

@@ -93,7 +93,7 @@ def final_state(run: Path) -> dict[str, Any]:
         "history": history(run),
         "checkpoint": checkpoint.name,
         "arrays": (checkpoint / "state.safetensors").read_bytes(),
-        "state": {**state, "history": without_seconds(state["history"])},
+        "state": {**state, "history": without_seconds(json.loads(state["history"]))},
     }
 
 

@@ -1,6 +1,7 @@
 """Executions of several steps, windows of updates, what an epoch counts, and resuming with other params."""
 
 import contextlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def newest(run: Path) -> Checkpoint:
 
 def content(checkpoint: Checkpoint) -> dict[str, Any]:
     """All arrays, bit for bit, and the values of all epochs."""
-    values = {number: record["values"] for number, record in checkpoint.state["history"].items()}
+    values = {number: record["values"] for number, record in json.loads(checkpoint.state["history"]).items()}
     return {**{name: array.tobytes() for name, array in checkpoint.arrays.items()}, **values}
 
 
@@ -134,12 +135,12 @@ def test_an_epoch_goes_on_with_batches_of_another_size(tmp_path: Path) -> None:
     TinyScenario.create_trainer(params, restore=True).train()
     # 44 samples: 6 batches of 4, then 8 + 8 + 4.
     state = newest(run).state
-    assert state["history"]["1"]["meta"]["updates"] == 9
+    assert json.loads(state["history"])["1"]["meta"]["updates"] == 9
     assert [state[name] for name in ("epoch", "step", "samples", "seconds")] == [1, 0, 0, 0]
     # A pass has 30 samples: the epoch ended 14 samples into the second.
     assert (state["position"]["pass_index"], state["position"]["consumed"]) == (1, 14)
     # The seconds of an epoch count over resumes.
-    assert state["history"]["1"]["meta"]["seconds"] > round(before["seconds"], 3) > 0
+    assert json.loads(state["history"])["1"]["meta"]["seconds"] > round(before["seconds"], 3) > 0
     # Weights that do not fit name what was changed.
     params = tiny_params(run, epochs=2)
     params.scenario.model.units = 5

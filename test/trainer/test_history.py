@@ -1,6 +1,5 @@
 """The history of epochs: the best one, and the way to JSON and back."""
 
-import json
 import math
 from pathlib import Path
 
@@ -41,9 +40,8 @@ def test_best_epoch() -> None:
 
 def test_json_round_trip() -> None:
     history = History({10: EpochRecord(0.1, {"loss": 0.1 + 0.2, "bad": NAN}, {"updates": 30}), 9: EpochRecord(1e-30)})
-    text = json.dumps(history.to_dict())
-    again = History.from_dict(json.loads(text))
-    assert json.dumps(again.to_dict()) == text
+    again = History.parse(history.text())
+    assert again.text() == history.text()
     assert again.epochs == [9, 10]  # numbers, not text: 10 stands behind 9
     assert (again[10].values["loss"], again[10].meta) == (0.30000000000000004, {"updates": 30})
     # A line for each epoch.
@@ -173,17 +171,9 @@ def test_an_edited_history_goes_on() -> None:
     # Epochs that held the rate are not those of a control.
     held = History({1: EpochRecord(1.0), 3: EpochRecord(1.0)})
     held.record(2, EpochRecord(0.5, {"loss": 1.0}, {"rate_control": False}))
-    assert held.controlled().epochs == History.from_dict(held.to_dict()).controlled().epochs == [1, 3]
+    assert held.controlled().epochs == History.parse(held.text()).controlled().epochs == [1, 3]
     assert held.of_epochs(2, 3).epochs == [2, 3]
     assert file.rates_only() == History({1: EpochRecord(0.5), 3: EpochRecord(0.5), 7: EpochRecord(0.125)})
-
-
-def test_name_and_value_in_one_call() -> None:
-    history = History({1: EpochRecord(0.1, {"val_loss": 2.0, "loss": 3.0})})
-    assert history.error_key(1, "loss") == "loss"
-    assert history.error_key(1, ["lav_l0_cer", "val_loss", "loss"]) == "val_loss"
-    assert history.error(1, ["lav_l0_cer", "val_loss", "loss"]) == ("val_loss", 2.0)
-    assert (history.error_key(1, "cer"), history.error(1, []), history.error(2, "loss")) == (None, None, None)
 
 
 def test_columns() -> None:

@@ -101,8 +101,12 @@ RETURNN_FILE = """\
 """
 
 
+def returnn(text: str) -> History:
+    return History.from_dict(parse_learning_rate_file(text, "rates"))
+
+
 def test_files_of_returnn() -> None:
-    history = History.from_dict(parse_learning_rate_file(RETURNN_FILE))
+    history = returnn(RETURNN_FILE)
     assert [history[e].lr for e in history.epochs] == [0.001, 0.0005, None]
     assert history[1].meta == {":meta:effective_learning_rate": 0.0009}
     assert history[2] == EpochRecord(0.0005, {"dev_score": -1.0, "dev_error": -math.inf}, {"steps": 7, "of": [1, None]})
@@ -112,9 +116,9 @@ def test_files_of_returnn() -> None:
         ("learningRate=-0.0, error={'a': np.float64(-2.5), 'b': float('-inf')}", 0.0, {"a": -2.5, "b": -math.inf}),
     ]:
         record = EpochRecord(rate, values)
-        assert History.from_dict(parse_learning_rate_file(f"{{7: EpochData({data})}}"))[7] == record
+        assert returnn(f"{{7: EpochData({data})}}")[7] == record
     scores = "'a': float('nan'), 'b': np.nan, 'c': np.float64(nan)"
-    history = History.from_dict(parse_learning_rate_file(f"{{1: EpochData(learningRate=0.5, error={{{scores}}})}}"))
+    history = returnn(f"{{1: EpochData(learningRate=0.5, error={{{scores}}})}}")
     assert list(map(math.isnan, history.values(1).values())) == [True] * 3
 
 
@@ -150,7 +154,7 @@ def rows_of(main: Any, *words: Any) -> list[list[str]]:
 
 
 def stored(tmp_path: Path, history: History) -> Path:
-    (tmp_path / "history.json").write_text(json.dumps(history.to_dict()))
+    (tmp_path / "history.json").write_text(history.text())
     return tmp_path / "history.json"
 
 

@@ -40,7 +40,7 @@ def test_jobs_are_done_in_their_order_by_one_thread() -> None:
 def test_what_follows_a_failed_job_is_not_done() -> None:
     done: list[int] = []
     begin = threading.Event()
-    with RunOutput(None) as writer:
+    with pytest.raises(TfaipError, match="first"), RunOutput(None) as writer:  # noqa: PT012 (its end raises it, too)
         for job in (begin.wait, partial(fail, "first"), partial(done.append, 1), partial(fail, "second")):
             writer.submit(job)
         writer.check()

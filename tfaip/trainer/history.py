@@ -6,16 +6,16 @@ import ast
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from ctypes import c_float
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import UsageError
 from tfaip.util.chart import Curve, draw
-from tfaip.util.reading import RECORDS_BYTES, is_shallow, parse_json, parse_whole_number, read_text
+from tfaip.util.reading import RECORDS_BYTES, parse_json, parse_whole_number, read_text
 from tfaip.util.text import shorten, shorten_text
 from tfaip.util.typing import Logs
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 ENDED = "ended"
 _MEASURED_ON = re.compile(r"^(?:val_|lav_l\d+_)")
 _NO_HISTORY = "not a history (expected epoch -> lr, effective_lr, values, meta)"
-_JSON_OBJECT = re.compile(r"\s*\{\s*[\"}]")
 # The parser of Python takes about 1.5 kB of memory for each name, number and bracket.
 _MOST_WORDS = 300_000
 _NUMBER = re.compile(r"float|(np|numpy)\.(float16|float32|float64|int32|int64)")
@@ -82,28 +81,14 @@ class EpochRecord:
         """True if the epoch was trained; else the record is a rate that the user has chosen for it."""
         return bool(self.values or self.meta)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, which later changes of the record do not reach."""
-        return {"lr": self.lr, "effective_lr": self.effective_lr, "values": dict(self.values), "meta": dict(self.meta)}
-
     @classmethod
     def from_dict(cls, data: Any) -> EpochRecord:
-        """Return the record of a dictionary in the form of `to_dict`, else raise TypeError or ValueError."""
+        """Return the record of parsed JSON, else raise TypeError or ValueError."""
         record = cls(**_mapping(data))
         record.lr, record.effective_lr = _rate(record.lr, "lr"), _rate(record.effective_lr, "effective_lr")
         record.values = {name: _number(value, name) for name, value in _mapping(record.values).items()}
         record.meta = dict(_mapping(record.meta))
-        if not is_shallow(record.meta):
-            raise ValueError("meta is nested too deeply")
         return record
-
-
-def parse_epoch(key: Any) -> int:
-    """Return the number of an epoch, which is a text in a file; else raise ValueError."""
-    epoch = parse_whole_number(key) if isinstance(key, str) else None
-    if epoch is None or epoch < 1:
-        raise ValueError("epochs count from 1 and have at most nine digits")
-    return epoch
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -125,12 +110,6 @@ def _number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{shorten(name)} is {shorten(value)}, expected a number")
     return float(value)
-
-
-class HistoryDict(dict[str, Any]):
-    """JSON form of a history, epoch (as text) -> {lr, effective_lr, values, meta}, with its text: a line per epoch."""
-
-    text: str
 
 
 class History:
@@ -220,13 +199,12 @@ class History:
         Raises:
             UsageError: if matplotlib is not installed, or there is no such panel.
         """
-        curves = {name: list(self.scores(name).items()) for name in self.names() if "loss/mean_epoch" not in name}
-        curves["lr"] = [(epoch, rate) for epoch, record in self._records.items() if (rate := record.lr) is not None]
-        # The loss is first, the rate last; in a panel the training is first.
-        order = sorted(curves, key=lambda name: (name == "lr", name != "loss", _MEASURED_ON.match(name) is not None))
+        table = {name: column for name, column in self.columns().items() if "loss/mean_epoch" not in name}
+        epochs = table.pop("epoch")
         panels: dict[str, dict[str, Curve]] = {}
-        for name in order:
-            points = [point for point in curves[name] if math.isfinite(point[1])]
+        # The loss is first, the rate last; in a panel the training is first.
+        for name in sorted(table, key=lambda name: (name == "lr", name != "loss", bool(_MEASURED_ON.match(name)))):
+            points = [point for point in zip(epochs, table[name], strict=True) if math.isfinite(point[1])]
             panels.setdefault(_MEASURED_ON.sub("", name), {})[name] = points
         if unknown := {*names} - {*panels}:
             expected = shorten_text(", ".join(panels), 200)
@@ -264,20 +242,6 @@ class History:
         """
         found = (epoch for epoch in self._backwards(before) if name in self._records[epoch].values)
         return list(islice(found, min(count, len(self))))[::-1]
-
-    def error_key(self, epoch: int, names: str | Sequence[str]) -> str | None:
-        """Return the first of several names under which a value of an epoch was logged, or None.
-
-        Args:
-            names: the monitored values, see `FeedbackParams.monitored`.
-        """
-        values = self.values(epoch)
-        return next((name for name in ([names] if isinstance(names, str) else names) if name in values), None)
-
-    def error(self, epoch: int, names: str | Sequence[str]) -> tuple[str, float] | None:
-        """Return the name that `error_key` finds and its value, or None."""
-        key = self.error_key(epoch, names)
-        return None if key is None else (key, self._records[epoch].values[key])
 
     def _backwards(self, before: float) -> Iterator[int]:
         """Return the recorded epochs below `before`, the last one first."""
@@ -318,18 +282,15 @@ class History:
         sign = -1.0 if mode == "max" else 1.0
         limit = math.inf if worst_value is None else sign * worst_value
         limit = max(limit, c_float(limit).value)  # metrics are rounded to float32
-        found: list[tuple[int, float]] = []
-        latest = math.inf
-        for epoch, value in self.scores(name).items():
-            if begin <= epoch <= last:
-                latest = score = sign * value if math.isfinite(value) else math.inf
-                if score < math.inf and score <= limit:
-                    found.append((epoch, score))
+        values = {epoch: value for epoch, value in self.scores(name, last + 1).items() if epoch >= begin}
+        scores = {epoch: sign * value if math.isfinite(value) else math.inf for epoch, value in values.items()}
+        found = [epoch for epoch, score in scores.items() if score < math.inf and score <= limit]
         if only_last_n is not None:
             found = found[max(len(found) - only_last_n, 0) :]
         if min_distance > 0:
-            found = [(epoch, score) for epoch, score in found if latest - score >= min_distance]
-        return min(found, key=lambda pair: pair[1])[0] if found else None
+            latest = next(reversed(scores.values()), math.inf)
+            found = [epoch for epoch in found if latest - scores[epoch] >= min_distance]
+        return min(found, key=scores.__getitem__, default=None)
 
     def edited(self, file: History, epoch: int) -> History:
         """Return these records with the changes that the user has made in the history file.
@@ -361,36 +322,34 @@ class History:
 
     def text(self) -> str:
         """Return the JSON text, a line for each epoch."""
-        for epoch, record in self._records.items():
+        for epoch, r in self._records.items():
             if epoch not in self._lines:
-                self._lines[epoch] = f'"{epoch}": {json.dumps(record.to_dict())}'
+                record = {"lr": r.lr, "effective_lr": r.effective_lr, "values": r.values, "meta": r.meta}
+                self._lines[epoch] = f'"{epoch}": {json.dumps(record)}'
         lines = [self._lines[epoch] for epoch in self._records]
         return "{\n" + ",\n".join(lines) + "\n}" if lines else "{}"
 
-    def to_dict(self) -> HistoryDict:
-        """Return the JSON form, which later changes do not reach."""
-        form = HistoryDict({str(epoch): record.to_dict() for epoch, record in self._records.items()})
-        form.text = self.text()
-        return form
-
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> History:
-        """Return the history of a dictionary in the form of `to_dict`; what is missing in an epoch is empty.
+    def parse(cls, text: str) -> History:
+        """Return the history of a text in the form of `text`; what is missing in an epoch is empty.
 
         Raises:
-            TfaipError: if the data has another form.
+            UsageError: if the text has another form.
         """
-        return cls.from_items(data.items())
+        return cls.from_dict(parse_json(text, "history"))
 
     @classmethod
-    def from_items(cls, items: Iterable[tuple[Any, Any]]) -> History:
-        """Return the history of (epoch, record) pairs, see `from_dict`."""
+    def from_dict(cls, data: Mapping[Any, Any], name: str = "history") -> History:
+        """Return the history of a parsed text, see `parse`; `name` says in a message what has the text."""
         records: dict[int, EpochRecord] = {}
-        for key, value in items:
+        for key, value in data.items():
             try:
-                records[parse_epoch(key)] = EpochRecord.from_dict(value)
+                epoch = parse_whole_number(key) if isinstance(key, str) else None
+                if not epoch:
+                    raise ValueError("epochs count from 1 and have at most nine digits")
+                records[epoch] = EpochRecord.from_dict(value)
             except (TypeError, ValueError, OverflowError) as error:
-                raise TfaipError(f"{_NO_HISTORY}: epoch {shorten(key)}: {error}") from error
+                raise UsageError(f"{name}: {_NO_HISTORY}: epoch {shorten(key)}: {error}") from error
         return cls(records)
 
 
@@ -402,18 +361,14 @@ def read_history(path: str | Path) -> History:
     """
     text = read_text(path, RECORDS_BYTES)
     name = shorten_text(str(path), 200)
-    is_returnn = _JSON_OBJECT.match(text) is None and "EpochData(" in text
-    try:
-        document = parse_learning_rate_file(text) if is_returnn else parse_json(text, name)
-        # Taken out one by one: parsed text and records together would double the memory.
-        history = History.from_items((key, document.pop(key)) for key in list(document))
-    except TfaipError as error:
-        raise UsageError(str(error) if name in str(error) else f"{name}: {error}") from error
+    is_returnn = "EpochData(" in text
+    document = parse_learning_rate_file(text, name) if is_returnn else parse_json(text, name)
+    history = History.from_dict(document, name)
     history.is_returnn = is_returnn
     return history
 
 
-def parse_learning_rate_file(text: str) -> dict[str, Any]:
+def parse_learning_rate_file(text: str, name: str) -> dict[str, Any]:
     """Return the content of a file of RETURNN, epoch -> EpochData(learningRate=..., error={...}), as records.
 
     Raises:
@@ -428,7 +383,7 @@ def parse_learning_rate_file(text: str) -> dict[str, Any]:
     except (AttributeError, MemoryError, RecursionError, SyntaxError, TypeError, ValueError) as error:
         reason = shorten_text(re.sub(": <ast.*", "", str(error)) or "nested too deeply", 120)
         expected = "{epoch: EpochData(learningRate=..., error={...})}"
-        raise UsageError(f"not a learning_rate_file of RETURNN (expected {expected}): {reason}") from None
+        raise UsageError(f"{name}: not a learning_rate_file of RETURNN (expected {expected}): {reason}") from None
 
 
 def _literal(node: Any) -> Any:

@@ -249,11 +249,8 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         if len(steps) != 2 or steps[0] > steps[1]:
             raise FieldError("profile_steps", steps, "two numbers, the second at least as large as the first")
         # The run writes to its own directory, and each kind of output to its own place in it.
-        best, params_copy = self._names_of_best()
-        names.check_directory_names(self.checkpoint_sub_dir, best, params_copy)
-        checkpoints = names.checkpoint_directory(self.checkpoint_sub_dir)
-        replaced = (checkpoints, best, params_copy, names.EXPORT_DIR, names.STAGES_DIR)
-        names.check_history_file(self.history_file, self.output_dir, replaced)
+        names.check_directory_names(self.checkpoint_sub_dir, *self._names_of_best())
+        names.check_history_file(self.history_file, self.output_dir)
         self.checkpoint_every_n_updates()
         self.learning_rate.epochs = self.epochs
         with below("learning_rate"):

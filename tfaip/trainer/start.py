@@ -147,7 +147,7 @@ def claim_directory(
     if start is None:
         return
     store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
-    run.output.restore_best(start.best, start.name)
+    directory.restore_best(start.best, start.name)
     if start.repeated is not None:
         store.add(start.checkpoint, start.name, start.best)
         directory.stage_directories().forget(start.repeated, kept=start.from_stage)
@@ -190,7 +190,7 @@ def _end_comparisons(
     params: Params, restored: Checkpoint, changes: dict[str, str], best: BestModel, history: History
 ) -> None:
     """Mark the last epoch if later ones do not compare with it: the best model or early stopping begins again."""
-    last, before = restored.state["epoch"], History.from_dict(restored.state["history"])
+    last, before = restored.state["epoch"], History.parse(restored.state["history"])
     if last < best.first_epoch or not (last in history and last in before):
         return
     meta = before[last].meta
@@ -221,7 +221,7 @@ def load_history(run: Run, reached: Params | None, progress: TrainingProgress, i
     if path is not None and (is_resumed or params.history_file):
         _read_history_file(run, path, progress, is_resumed)
     if run.devices.num_processes > 1:
-        progress.history = History.from_dict(broadcast(run.devices, progress.history.to_dict()))
+        progress.history = History.parse(broadcast(run.devices, progress.history.text()))
     if is_resumed:
         return
     given, rules = progress.history, [params.learning_rate]

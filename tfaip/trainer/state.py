@@ -65,13 +65,13 @@ class TrainingProgress:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, which is a part of the state of a checkpoint."""
         numbers = {name: getattr(self, name) for name in _STORED_AS_THEY_ARE}
-        return {**numbers, "position": self.position.to_dict(), "history": self.history.to_dict()}
+        return {**numbers, "position": self.position.to_dict(), "history": self.history.text()}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Take over the progress in the state of a checkpoint."""
         for name in _STORED_AS_THEY_ARE:
             setattr(self, name, copy.deepcopy(state[name]))
-        self.position, self.history = Position.from_dict(state["position"]), History.from_dict(state["history"])
+        self.position, self.history = Position.from_dict(state["position"]), History.parse(state["history"])
 
 
 class TrainState:

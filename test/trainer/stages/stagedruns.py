@@ -69,7 +69,7 @@ def _comparable(name: str, value: Any) -> Any:
         return without_seconds(value)
     if name.endswith("state.json"):
         rest = {key: part for key, part in value.items() if key not in ("params", "seconds")}
-        return {**rest, "history": without_seconds(value["history"])}
+        return {**rest, "history": without_seconds(json.loads(value["history"]))}
     return value
 
 

@@ -14,12 +14,15 @@ from tfaip.params.fields import FieldAdvice
 from tfaip.trainer.run import names
 from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, LOG_FILE, PARAMS_FILE, STAGE_FILE
 from tfaip.util import files
-from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory
+from tfaip.util.logging import logger
+from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory, shown_names
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten_text
 
 # Of a stage; the second one of a process that was killed before the first had its name.
 STAGE_MARKS = (STAGE_FILE, files.TEMPORARY_PREFIX + STAGE_FILE)
+
+log = logger(__name__)
 
 
 class RunDirectory:
@@ -95,8 +98,6 @@ class RunDirectory:
         be replaced.
         """
         self.check_free(overwrite)
-        if not self.root.exists():
-            return
         others = self.foreign_entries()
         for entry in sorted(self.root.iterdir()):
             if entry not in others and entry != self.params_file:
@@ -150,6 +151,26 @@ class RunDirectory:
                 text = "a run writes within its own directory only; put there what it leads to"
                 raise UsageError(f"{shorten_text(str(path), 160)} is a link: {text}")
 
+    def restore_best(self, kept: Path | None, checkpoint: str) -> None:
+        """Set `best/` back to its content at a checkpoint; later epochs are abandoned."""
+        best = self.best
+        if kept is None:
+            if best.exists():
+                files.remove_directory(best, self.root, MODEL_MARKS)
+                log.info("%s is gone: at checkpoint %s there was no best model", best, checkpoint)
+            return
+        there, copied = ModelDirectory.at(best), ModelDirectory.at(kept)
+        damage = copied.damage()
+        if damage is not None:
+            log.warning("the best model of checkpoint %s is damaged, %s stays as it is: %s", checkpoint, best, damage)
+        elif there.model_files() != copied.model_files() or there.damage() is not None:
+            lost = [name for name in [*there.added_formats, *there.foreign_entries()] if not (kept / name).exists()]
+            with files.commit_directory(best, MODEL_MARKS) as directory:
+                files.link_tree(kept, directory)
+            log.info("%s is again what it was at checkpoint %s", best, checkpoint)
+            if lost:
+                log.warning("files that belonged to another model are gone from %s: %s", best, shown_names(lost))
+
     def _places(self) -> dict[Path, Callable[[Path], bool] | None]:
         """Return where a run writes: files and models, and directories with a test of what is in them."""
         plain = dict.fromkeys([*(self.root / name for name in self._files), self.best, self.export])
@@ -181,13 +202,12 @@ class RunDirectory:
             yield
 
     def clean_up(self) -> None:
-        """Remove the half-written files of a killed process."""
+        """Remove the half-written files of a killed process; a stage and `CheckpointStore` remove their own."""
         known = {path.name for path in self._places()}
         files.remove_temporaries(self.root, lambda name: name in known)
         for path in self._event_directories():
             if path.is_dir() and not path.is_symlink():
                 files.remove_temporaries(path, lambda name: name.startswith(names.EVENT_FILES))
-        self.stage_directories().clean_up()
 
 
 def _is_of_stages(path: Path) -> bool:
@@ -206,8 +226,8 @@ def _is_saved(path: Path) -> bool:
         return False
     if path.name != files.final_name(path):
         return True
-    has_user_files = path.is_dir() and {entry.name for entry in path.iterdir()} - {*CHECKPOINT_MARKS, names.BEST_DIR}
-    return files.is_ours(path, CHECKPOINT_MARKS) and not has_user_files
+    known = {*CHECKPOINT_MARKS, names.BEST_DIR}
+    return files.is_ours(path, CHECKPOINT_MARKS) and {entry.name for entry in path.iterdir()} <= known
 
 
 def model_of_run(root: Path) -> Path | None:
@@ -294,9 +314,3 @@ class StageDirectories:
                     (path / DONE_FILE).unlink(missing_ok=True)
                 if record["name"] != kept:
                     files.remove_directory(path, self.root, STAGE_MARKS)
-
-    def clean_up(self) -> None:
-        """Remove the half-written files of a killed process."""
-        for path in (self._directory, *self._directory.glob("*")):
-            if path.is_dir() and not path.is_symlink():
-                files.remove_temporaries(path, lambda name: True)

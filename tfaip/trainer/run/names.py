@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tfaip.errors import UsageError
@@ -103,17 +103,14 @@ def check_directory_names(checkpoint_sub_dir: str, best_model_name: str, params_
         ("checkpoint_sub_dir", checkpoint_sub_dir, checkpoint_directory(str(checkpoint_sub_dir)), "directory"),
         *([("scenario.trainer_params_filename", params_copy, params_copy, "file")] if params_copy else []),
     ]:
-        problem = _name_problem(name)
-        if problem is None and name.casefold() in taken:
+        problem = name_problem(name)
+        if problem is None and not {"{", "}"}.isdisjoint(name):
+            problem = "has braces"
+        if problem is None and (name.casefold() in taken or _RESERVED.fullmatch(name)):
             problem = "is the name of something else in the run"
-        _require(problem, field, value, f"the name of a {kind} of its own in output_dir")
+        if problem is not None:
+            raise FieldError(field, value, f"the name of a {kind} of its own in output_dir (it {problem})")
         taken.add(name.casefold())
-
-
-def _require(problem: str | None, field: str, value: object, expected: str) -> None:
-    """Raise if there is a problem with the name in a field."""
-    if problem is not None:
-        raise FieldError(field, value, f"{expected} (it {problem})")
 
 
 def expected_directory(path: str) -> str | None:
@@ -122,7 +119,7 @@ def expected_directory(path: str) -> str | None:
     return None if problem is None else f"a directory (it {problem})"
 
 
-def check_history_file(history_file: str | None, output_dir: str | None, directories: Iterable[str]) -> None:
+def check_history_file(history_file: str | None, output_dir: str | None) -> None:
     """Raise unless the history can be kept in a file that the run writes for nothing else."""
     if history_file is None:
         return
@@ -130,20 +127,7 @@ def check_history_file(history_file: str | None, output_dir: str | None, directo
     if problem is None:
         file, root = Path(os.path.realpath(history_file)), os.path.realpath(output_dir or "")
         parts = file.relative_to(root).parts if output_dir is not None and file.is_relative_to(root) else ()
-        if os.path.isdir(history_file):
-            problem = "is a directory"
-        elif parts and (parts[0] in {*directories} or (parts[0] != HISTORY_FILE and _RESERVED.fullmatch(parts[0]))):
+        if len(parts) > 1 or (parts and parts[0] != HISTORY_FILE and _RESERVED.fullmatch(parts[0])):
             problem = "is in the place of something else in the run"
-        else:
-            problem = name_problem(file.name)
-    _require(problem, "history_file", history_file, "a file of its own")
-
-
-def _name_problem(name: object) -> str | None:
-    """Return why a directory of the run cannot have this name, or None."""
-    problem = name_problem(name)
-    if problem is None and not {"{", "}"}.isdisjoint(str(name)):
-        problem = "has braces"
-    elif problem is None and _RESERVED.fullmatch(str(name)):
-        problem = "is the name of something else in the run"
-    return problem
+    if problem is not None:
+        raise FieldError("history_file", history_file, f"a file of its own (it {problem})")

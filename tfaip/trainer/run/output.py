@@ -26,22 +26,15 @@ import numpy as np
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.model.weights import HostBuffer, load_arrays, save_arrays
-from tfaip.trainer.history import History, HistoryDict
+from tfaip.trainer.history import History
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import BEST_DIR, CHECKPOINT_NAME
 from tfaip.util import files
-from tfaip.util.files import commit_directory, link_tree, remove_directory, write_text
+from tfaip.util.files import commit_directory, link_tree, write_text
 from tfaip.util.logging import logger
-from tfaip.util.manifest import (
-    CHECKPOINT_MARKS,
-    MODEL_MARKS,
-    ModelDirectory,
-    shown_names,
-    verify_files,
-    write_manifest,
-)
+from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, verify_files, write_manifest
 from tfaip.util.reading import RECORDS_BYTES, read_json
-from tfaip.util.text import shorten, shorten_text
+from tfaip.util.text import shorten_text
 from tfaip.version import __version__
 
 log = logger(__name__)
@@ -56,8 +49,8 @@ class RunOutput:
     """Output of a run, and the context of the thread that writes it; what is switched off is not written.
 
     When a job of the thread fails, those after it are not done, since they may build on it. The error is raised by each
-    later method that writes or waits, and by `check`. The end of the context waits for all jobs; it raises the error
-    unless there is another one, or this one was raised before.
+    later method that writes or waits, and by `check`. The end of the context waits for all jobs; it raises the error,
+    or logs it beside another one.
 
     Args:
         directory: directory of the run; None: nothing but `history_file` is written.
@@ -79,7 +72,6 @@ class RunOutput:
     _pool: ThreadPoolExecutor | None = field(default=None, init=False, repr=False)
     _last: Future[None] | None = field(default=None, init=False, repr=False)
     _error: BaseException | None = field(default=None, init=False, repr=False)
-    _is_raised: bool = field(default=False, init=False, repr=False)
     _saved: Future[None] | None = field(default=None, init=False, repr=False)
     _exported: Future[None] | None = field(default=None, init=False, repr=False)
     _identity: tuple[int, int] | None = field(default=None, init=False, repr=False)
@@ -87,9 +79,7 @@ class RunOutput:
     _buffer: HostBuffer = field(default_factory=HostBuffer, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.directory is None:
-            self.store = self.models = None
-        elif self.history_file is None:
+        if self.directory is not None and self.history_file is None:
             self.history_file = self.directory.history_file
 
     def __enter__(self) -> Self:
@@ -99,14 +89,12 @@ class RunOutput:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         if self._pool is not None:
             self._pool.shutdown()
-            self._pool = None
-        failure, is_raised = self._error, self._is_raised
-        self._last, self._error, self._is_raised = None, None, False
-        if failure is None or is_raised:
-            return
-        if error is None:
+        failure = self._error
+        self._pool = self._last = self._error = None
+        if failure is not None and error is None:
             raise failure
-        log.error("%s", shorten_text(str(failure), 300))
+        if failure is not None and failure is not error:
+            log.error("%s", shorten_text(str(failure), 300))
 
     def submit(self, job: Callable[[], object]) -> Future[None]:
         """Do a job after those before it, unless one of them has failed or the directory is gone."""
@@ -131,7 +119,6 @@ class RunOutput:
     def check(self) -> None:
         """Raise the error of a job that has failed, if there is one; do not wait."""
         if self._error is not None:
-            self._is_raised = True
             raise self._error
 
     def wait(self) -> None:
@@ -167,28 +154,6 @@ class RunOutput:
             self.wait()  # one is written at a time
             weights = hold(self._buffer) if self.models.writes_values else None
             self._exported = self.submit(self.models.begin(self.directory.best, weights))
-
-    def restore_best(self, kept: Path | None, checkpoint: str) -> None:
-        """Set `best/` back to its content at a checkpoint; later epochs are abandoned."""
-        if self.directory is None:
-            return
-        best = self.directory.best
-        if kept is None:
-            if best.exists():
-                remove_directory(best, self.directory.root, MODEL_MARKS)
-                log.info("%s is gone: at checkpoint %s there was no best model", best, checkpoint)
-            return
-        there, copied = ModelDirectory.at(best), ModelDirectory.at(kept)
-        damage = copied.damage()
-        if damage is not None:
-            log.warning("the best model of checkpoint %s is damaged, %s stays as it is: %s", checkpoint, best, damage)
-        elif there.model_files() != copied.model_files() or there.damage() is not None:
-            lost = [name for name in [*there.added_formats, *there.foreign_entries()] if not (kept / name).exists()]
-            with commit_directory(best, MODEL_MARKS) as directory:
-                link_tree(kept, directory)
-            log.info("%s is again what it was at checkpoint %s", best, checkpoint)
-            if lost:
-                log.warning("files that belonged to another model are gone from %s: %s", best, shown_names(lost))
 
     def export_final(self) -> None:
         """Replace `export/` by the current model."""
@@ -259,7 +224,7 @@ class CheckpointStore:
 
         Until it is called, only the arrays must stay as they are.
         """
-        state, name = _state_text(checkpoint.state), checkpoint_name(epoch, step)
+        state, name = json.dumps(checkpoint.state), checkpoint_name(epoch, step)
 
         def save() -> Path:
             with files.failures_named(self._directory):
@@ -271,7 +236,7 @@ class CheckpointStore:
 
     def add(self, checkpoint: Checkpoint, name: str, best: Path | None = None) -> Path:
         """Commit a checkpoint under a name; see `saving`."""
-        return self._commit(name, checkpoint.arrays, _state_text(checkpoint.state), best)
+        return self._commit(name, checkpoint.arrays, json.dumps(checkpoint.state), best)
 
     def _commit(self, name: str, arrays: Mapping[str, np.ndarray], state: str, best: Path | None) -> Path:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -303,27 +268,21 @@ class CheckpointStore:
 
         Damaged ones are passed over with a warning, unless one is given by name.
         """
-        if name is None:
-            found = self.checkpoints()
-            for path in found:
-                try:
-                    return path.name, read_checkpoint(path)
-                except TfaipError as error:
-                    log.warning("damaged checkpoint passed over: %s", error)
-            place = f"in {self._directory}"
-            raise UsageError(
-                f"all checkpoints {place} are damaged" if found else f"no checkpoint {place}: nothing to resume"
-            )
-        try:
-            checkpoint = read_checkpoint(self._directory / name)
-        except TfaipError as error:
-            raise UsageError(f"checkpoint {name} cannot be used: {error}") from error
-        if not CHECKPOINT_NAME.fullmatch(name):
-            # A copy under another name: nothing tells which checkpoints are newer, and must go.
-            raise UsageError(
-                f"checkpoint {shorten(name)} cannot be used: its name tells no epoch; rename it as it was (epoch_0007)"
-            )
-        return name, checkpoint
+        paths = self.checkpoints() if name is None else [self._directory / name]
+        for path in paths:
+            try:
+                checkpoint = read_checkpoint(path)
+                if not CHECKPOINT_NAME.fullmatch(path.name):
+                    # A copy under another name: nothing tells which checkpoints are newer, and must go.
+                    raise TfaipError("its name tells no epoch; rename it as it was (epoch_0007)")
+                return path.name, checkpoint
+            except TfaipError as error:
+                if name is not None:
+                    raise UsageError(f"checkpoint {shorten_text(name)} cannot be used: {error}") from error
+                log.warning("damaged checkpoint passed over: %s", error)
+        if paths:
+            raise UsageError(f"all checkpoints in {self._directory} are damaged")
+        raise UsageError(f"no checkpoint in {self._directory}: nothing to resume")
 
     def continue_from(self, name: str) -> None:
         """Remove checkpoints that are newer than `name`, and what a killed process did not remove itself."""
@@ -341,14 +300,6 @@ class CheckpointStore:
 def checkpoint_name(epoch: int, step: int = 0) -> str:
     """Return the name of a checkpoint after a number of epochs, and of batches of the next one."""
     return f"epoch_{epoch:04d}" + (f"_step_{step:06d}" if step else "")
-
-
-def _state_text(state: Mapping[str, Any]) -> str:
-    history = state.get("history")
-    if not isinstance(history, HistoryDict):
-        return json.dumps(state)
-    others = {name: value for name, value in state.items() if name != "history"}
-    return f'{json.dumps(others)[:-1]}, "history": {history.text}}}'
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

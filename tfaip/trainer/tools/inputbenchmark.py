@@ -1,6 +1,5 @@
 """Benchmark of the input pipeline of a training: where its time goes, and how many samples come out per second."""
 
-import copy
 import time
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice, takewhile
@@ -36,10 +35,9 @@ def benchmark_input(
     Raises:
         TrainingInterrupted: after Ctrl-C or SIGTERM, when all has been printed.
     """
-    seeded = copy.copy(params)
-    seeded.random_seed = params.random_seed or 0
-    with flags_of(seeded, "trainer"):
-        pipeline = create_training_pipeline(seeded, scenario)
+    params.random_seed = params.random_seed or 0
+    with flags_of(params, "trainer"):
+        pipeline = create_training_pipeline(params, scenario)
     with StopRequest() as stop:
         if pipeline.params.allowed_failures() == 0:  # else a sample may fail, which only workers and streams leave out
             log_parts(pipeline)

@@ -1,10 +1,10 @@
 """Rates and scheduled values without a training: of a run before it begins, and of other params for recorded scores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tfaip.trainer.history import EpochRecord, History
+from tfaip.trainer.history import History
 from tfaip.trainer.scheduledvalues import EpochSchedules, schedules_of
 from tfaip.trainer.scheduler import LearningRateParams
 from tfaip.trainer.stages.program import PlannedStage
@@ -97,6 +97,5 @@ def replay(params: LearningRateParams, recorded: History) -> History:
     for epoch in recorded.epochs:
         record = recorded[epoch]
         rate = record.lr if record.is_held else params.rate(epoch, replayed.controlled())
-        meta = {"rate_control": False} if record.is_held else {}
-        replayed.record(epoch, EpochRecord(rate, recorded.values(epoch), meta))
+        replayed.record(epoch, replace(record, lr=rate))
     return replayed

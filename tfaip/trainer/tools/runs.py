@@ -81,19 +81,17 @@ def read_run(path: Path) -> dict[str, Any]:
         problem = shorten_text(str(error))
     metas = {epoch: history[epoch].meta for epoch in history.epochs if history[epoch].is_trained}
     epoch, epochs = max(metas, default=0), stored.get("epochs")
-    best = metas[epoch].get("best") if metas else None
-    monitor, mode, best_epoch, first = "", "min", None, 1
-    if isinstance(best, dict) and best.get("mode") in ("min", "max"):
-        monitor, mode = str(best.get("monitor")), best["mode"]
+    decided = metas[epoch].get("best") if metas else None
+    best = BestModel("min", "")  # no value has this name
+    if isinstance(decided, dict) and decided.get("mode") in ("min", "max"):
         first = next(e for e in metas if str(metas[e].get("stage")) == str(metas[epoch].get("stage")))
-        first = BestModel(mode, monitor, first).compared_from(history)
-        best_epoch = history.best_epoch(monitor, mode, first=first)
+        best = BestModel(decided["mode"], str(decided.get("monitor")), first)
+    best_epoch = best.epoch(history)
     values = history.values(best_epoch or epoch)
     has_ended = not isinstance(epochs, int) or epoch >= epochs
-    scores = history.of_epochs(first, epoch).scores(monitor)
     with contextlib.suppress(TfaipError, AttributeError, TypeError):  # params of another version, or none
         stopping: EarlyStoppingParams = from_dict(EarlyStoppingParams, stored.get("early_stopping", {}))
-        status = stopping.status(scores, mode, history.epoch_after(EARLY_STOPPING))
+        status = stopping.status(best.values(history), best.mode, history.epoch_after(EARLY_STOPPING))
         has_ended = has_ended or status.stops_after is not None
     if problem:
         state = "damaged"
@@ -108,9 +106,9 @@ def read_run(path: Path) -> dict[str, Any]:
     total = sum(float(time) for time in seconds if isinstance(time, int | float) and 0 < time < 10**9)
     flags = flat_flags({key: value for key, value in stored.items() if key not in _PLACES}, _DECLARED, "trainer")
     params = {flag: value for flag, value in flags.items() if flag not in _CLASSES}
-    facts = {"run": str(path), "state": state, "epoch": epoch, "epochs": epochs, "monitor": monitor, "mode": mode}
-    facts |= {"best": values[monitor] if best_epoch else None, "best_epoch": best_epoch, "seconds": round(total, 3)}
-    return {**facts, "params": params, "values": values, "problem": problem}
+    facts = {"run": str(path), "state": state, "epoch": epoch, "epochs": epochs, "monitor": best.monitor}
+    facts |= {"mode": best.mode, "best": values[best.monitor] if best_epoch else None, "best_epoch": best_epoch}
+    return {**facts, "seconds": round(total, 3), "params": params, "values": values, "problem": problem}
 
 
 def _logged_failure(file: Path) -> str:
