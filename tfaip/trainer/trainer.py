@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -269,8 +268,7 @@ class Trainer(Generic[P]):
                 preview = preview.trial(params)
             run = build_run(params, preview, directory, devices, stop)
             self._callbacks = [*(callbacks or []), *named_callbacks(params, scenario)]
-            if preview.has_stages:  # the model of each stage is freed by a collection
-                stack.enter_context(collecting_new_objects())
+            if preview.has_stages:
                 preview.log()
             stages = stack.enter_context(StageRunner(run, scenario, self.create_warmstarter))
             try:
@@ -492,21 +490,3 @@ class Trainer(Generic[P]):
             with flags_of(self._params, "trainer"):
                 build_training_model(self._params, self._scenario, 1, devices)
             return summary_lines(self._scenario.graph)
-
-
-@contextmanager
-def collecting_new_objects() -> Iterator[None]:
-    """Context in which full collections search only what was made in it, after one that searches all.
-
-    Keras and a backend make hundred thousands of objects, so each full collection takes 0.2 to 0.5 s of CPU time
-    (TensorFlow 2.21). If objects are frozen already (`gc.freeze`), this is left to whoever has done it.
-    """
-    is_ours = not gc.get_freeze_count()
-    if is_ours:
-        gc.collect()
-        gc.freeze()
-    try:
-        yield
-    finally:
-        if is_ours:
-            gc.unfreeze()
