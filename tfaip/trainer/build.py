@@ -1,17 +1,12 @@
-"""From params to a run: `build_run` makes what all of its stages share, `build_training` the training of one stage.
-
-Everything that can be wrong is reported here, before the first batch.
-"""
+"""The training of one stage, its decisions, and what the next stage takes over from it."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -19,7 +14,6 @@ import numpy as np
 
 from tfaip.backend.active import backend
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.device.collectives import broadcast, check_equal, explain_lost_process
 from tfaip.device.devices import Devices, open_devices
 from tfaip.errors import UsageError
@@ -36,21 +30,19 @@ from tfaip.params.tree import flag_of
 from tfaip.trainer import datasets
 from tfaip.trainer.best import EARLY_STOPPING, BestModel, EarlyStoppingStatus
 from tfaip.trainer.datasets import Feed, OpenBatches, Scenario, first_batch
-from tfaip.trainer.modelbuilding import build_training_model, built_from, weight_structure
+from tfaip.trainer.modelbuilding import weight_structure
 from tfaip.trainer.optimizer.optimizers import OptimizerParams
-from tfaip.trainer.params import Params, ProgressBarMode
-from tfaip.trainer.reporting.progress import EpochTable, create_progress_display
+from tfaip.trainer.params import Params
+from tfaip.trainer.reporting.progress import EpochTable
 from tfaip.trainer.reporting.tensorboard import Profiler, TensorBoardEvents
 from tfaip.trainer.run import names
-from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.output import Checkpoint, CheckpointStore, RunOutput
-from tfaip.trainer.scheduledvalues import EpochSchedules, given_loss_weights
+from tfaip.trainer.run.output import Checkpoint, RunOutput
+from tfaip.trainer.scheduledvalues import EpochSchedules
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stages.program import PlannedStage, Preview
-from tfaip.trainer.state import TrainingProgress, TrainState, stored_params
+from tfaip.trainer.stages.program import PlannedStage
+from tfaip.trainer.state import TrainState, stored_params
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 from tfaip.trainer.transfer.plan import Source, log_transfer, plan_transfer, slot_arrays
-from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger, only_warnings, timed
 from tfaip.util.terminal import ProgressDisplay
 
@@ -58,29 +50,6 @@ log = logger(__name__)
 
 
 # The run
-
-
-@dataclass(frozen=True)
-class Run:
-    """The parts of a run that all of its stages share.
-
-    Args:
-        params: the params of the run, with a seed.
-        preview: its stages, as far as they are known.
-        devices: its devices and processes, whose scope is active.
-        stop: the stop request of a signal.
-        directory: of the run; None: nothing is written.
-        output: writes checkpoints, history and models; in other processes than the chief, nothing.
-        profiler: traces some batches; None: nothing is profiled.
-    """
-
-    params: Params
-    preview: Preview
-    devices: Devices
-    stop: StopRequest
-    directory: RunDirectory | None
-    output: RunOutput
-    profiler: Profiler | None = None
 
 
 def check_params(params: Params, scenario: Scenario) -> None:
@@ -117,25 +86,6 @@ def seed_run(params: Params, scenario: Scenario, devices: Devices, restored: Che
     log.info("training %s on %s, random seed %d", name, on, params.random_seed)
 
 
-def build_run(
-    params: Params, preview: Preview, directory: RunDirectory | None, devices: Devices, stop: StopRequest
-) -> Run:
-    """Return the parts of a run that all its stages share; its output cannot write models before a stage is built."""
-    if params.profile and params.output_dir is None:
-        raise FieldAdvice("profiling writes to the output directory: set {output_dir}", "output_dir")
-    if not devices.is_chief:
-        # The chief alone writes. Decisions are functions of a history that all processes have.
-        return Run(params, preview, devices, stop, directory, RunOutput(None))
-    history_file = None if params.history_file is None else Path(params.history_file)
-    store, profiler = None, None
-    if directory is not None and params.write_checkpoints:
-        store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
-    if directory is not None and params.profile:
-        profiler = Profiler(directory.root / names.TRAIN, *params.profile_steps)
-    output = RunOutput(directory, store, history_file=history_file)
-    return Run(params, preview, devices, stop, directory, output, profiler)
-
-
 # The training of a stage
 
 
@@ -154,11 +104,13 @@ class Training:
     """The training of one stage.
 
     Args:
-        run: what it shares with other stages.
         stage: the stage; of a run without stages, the main one.
         params: its params.
         scenario: the scenario that is trained.
         devices: devices and processes, with the precision of the stage.
+        stop: the stop request of a signal.
+        output: writes checkpoints, history and models of the run; in other processes than the chief, nothing.
+        profiler: traces some batches; None: nothing is profiled.
         train_data: pipeline of the training data of the running epoch.
         val_data: pipeline of the validation data; None: there is none.
         lav_data: pipelines of the data for LAV.
@@ -171,11 +123,13 @@ class Training:
         built_from: see `tfaip.trainer.modelbuilding.built_from`.
     """
 
-    run: Run
     stage: PlannedStage
     params: Params
     scenario: Scenario
     devices: Devices
+    stop: StopRequest
+    output: RunOutput
+    profiler: Profiler | None
     train_data: DataPipeline
     val_data: DataPipeline | None
     lav_data: list[DataPipeline]
@@ -249,7 +203,7 @@ class Training:
             return StopReason.NOT_FINITE
         if self.model.stop_training:
             return StopReason.CALLBACK
-        return None if self.run.stop.received is None else StopReason.SIGNAL
+        return None if self.stop.received is None else StopReason.SIGNAL
 
     def is_finished(self) -> bool:
         """Return True if the last epoch of the stage is done, or it has stopped early."""
@@ -267,61 +221,7 @@ def is_due(epoch: int, every_n: int, last: int) -> bool:
     return every_n > 0 and (epoch % every_n == 0 or epoch == last)
 
 
-def build_training(
-    run: Run,
-    stage: PlannedStage,
-    scenario: Scenario,
-    warmstarter: WarmStarter | None = None,
-    before: Training | None = None,
-    progress: TrainingProgress | None = None,
-    record: Mapping[str, Any] | None = None,
-) -> Training:
-    """Build data, model, optimizer, state and outputs of a stage, and check that its model can be exported.
-
-    `record` is the stage as a checkpoint stores it. Without a `warmstarter` the model gets its weights later. The model
-    of the stage `before` is kept if nothing differs that it was built from.
-    """
-    params: Params = stage.params
-    devices = replace(run.devices, precision=params.device.precision)
-    # Data
-    datasets.check_batch_sizes(params, devices)
-    schedules = EpochSchedules(params)
-    for changed in schedules.params_of_epochs():
-        datasets.check_batch_sizes(changed, devices)
-    train_data = datasets.create_training_pipeline(params, scenario)
-    val_data = datasets.create_validation_pipeline(params, scenario)
-    lav_data = datasets.create_lav_pipelines(params, scenario)
-    sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
-    epoch_steps = train_data.num_batches(train_data.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
-    if params.lav_every_n > 0:
-        scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
-    # Model and optimizer. A loss to which any stage gives a weight has one that can change; what follows in a program
-    # is not known: its losses get their weights when it is reached.
-    known = [params, *(other.params for other in run.preview.stages)]
-    weighted_losses = sorted({name for others in known for name in given_loss_weights(others)})
-    facts = built_from(params, scenario, epoch_steps, devices, weighted_losses)
-    kept = None
-    with devices.building():  # the graph is built when it is first used
-        if before is not None and before.scenario.graph is scenario.graph and before.built_from == facts:
-            kept = model = before.model
-            model.set_loss_weights(given_loss_weights(params))
-        else:
-            with timed(log, "building the model"):
-                model = build_training_model(params, scenario, epoch_steps, devices, warmstarter, weighted_losses)
-    # Decisions and outputs
-    best = _choose_best_model(params, scenario, model, val_data is not None, stage.first_epoch)
-    mode = params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN
-    display = create_progress_display(mode, best.monitor, model.only_loss)
-    name = stage.name if run.preview.has_stages else None
-    events = TensorBoardEvents(run.output.directory, params, scenario, model, partial(first_batch, sample_data), name)
-    state = TrainState(model, run.params, progress, record)
-    data = (train_data, val_data, lav_data, schedules)
-    training = Training(run, stage, params, scenario, devices, *data, model, state, best, display, events, facts)
-    _prepare_export(training, sample_data, None if kept is None else run.output.models)
-    return training
-
-
-def _choose_best_model(
+def choose_best_model(
     params: Params, scenario: Scenario, model: TrainingModel, validates: bool, first_epoch: int
 ) -> BestModel:
     """Return the value that the best model follows, and check that the learning rate can follow its own."""
@@ -343,13 +243,13 @@ def _choose_best_model(
     return best
 
 
-def _prepare_export(training: Training, samples: DataPipeline, before: ModelDirectoryWriter | None) -> None:
+def prepare_export(training: Training, samples: DataPipeline, before: ModelDirectoryWriter | None) -> None:
     """Let the output of a run write the models of a stage, and check that they can be exported.
 
     What cannot be exported is known before the first epoch instead of after the last. The check may only begin if the
     next epoch exports its model in any case; of a training that is finished it belongs to the first export.
     """
-    params, output, best = training.params, training.run.output, training.best
+    params, output, best = training.params, training.output, training.best
     if output.directory is None:
         return
     output.best, output.final, output.models = params.export_best, params.export_final, None

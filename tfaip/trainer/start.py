@@ -15,7 +15,6 @@ from tfaip.params.fields import FieldAdvice
 from tfaip.params.stored import save_params
 from tfaip.params.tree import place_at
 from tfaip.trainer.best import BEST, EARLY_STOPPING, BestModel
-from tfaip.trainer.build import Run
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.history import ENDED, History, read_history
 from tfaip.trainer.params import Params
@@ -23,6 +22,7 @@ from tfaip.trainer.run.directory import RunDirectory, StageDirectories
 from tfaip.trainer.run.names import BEST_DIR
 from tfaip.trainer.run.output import STATE_FILE, Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.permission import Permission, record_permission
+from tfaip.trainer.stagerunner import Run
 from tfaip.trainer.stages.params import MAIN, TrainStage
 from tfaip.trainer.stages.program import stored_changes
 from tfaip.trainer.state import RUNNING, TrainingProgress, beginning, stored_params, without_cluster
@@ -167,17 +167,17 @@ def _changes(params: Params, restored: Checkpoint) -> dict[str, str]:
     return changes
 
 
-def log_changes(params: Params, restored: Checkpoint, best: BestModel | None, history: History) -> None:
+def log_changes(run: Run, restored: Checkpoint) -> None:
     """Log the differences from the params of the checkpoint, and end comparisons that they make impossible."""
-    changes = _changes(params, restored)
+    params, changes = run.params, _changes(run.params, restored)
     for path, change in changes.items():
         is_rate = path == "learning_rate.lr" and not params.learning_rate.uses_lr(restored.state["epoch"] + 1)
         if is_rate or (path.startswith("warmstart.") and restored.arrays):
             log.warning("no effect on a run that continues: %s", change)
         else:
             log.info("changed %s", change)
-    if best is not None:
-        _end_comparisons(params, restored, changes, best, history)
+    if run.latest is not None:
+        _end_comparisons(params, restored, changes, run.latest.best, run.progress.history)
 
 
 def changes_text(params: Params, restored: Checkpoint | None) -> str:
@@ -215,24 +215,25 @@ def _end_comparisons(
 # The history
 
 
-def load_history(run: Run, reached: Params | None, progress: TrainingProgress, is_resumed: bool) -> None:
+def load_history(run: Run, is_resumed: bool) -> None:
     """Take over the history file: rates of a new training, or records that the user may have edited."""
-    params, path = run.params, run.output.history_file
+    params, path, progress = run.params, run.output.history_file, run.progress
     if path is not None and (is_resumed or params.history_file):
-        _read_history_file(run, path, progress, is_resumed)
+        _read_history_file(run, path, is_resumed)
     if run.devices.num_processes > 1:
         progress.history = History.from_dict(broadcast(run.devices, progress.history.to_dict()))
     if is_resumed:
         return
     given, rules = progress.history, [params.learning_rate]
+    reached = None if run.latest is None else run.latest.params
     if reached is not None and reached is not params and reached.learning_rate == params.learning_rate:
         rules.append(reached.learning_rate)
     for rule in rules:
         progress.history = rule.continue_from(given)
 
 
-def _read_history_file(run: Run, path: Path, progress: TrainingProgress, is_resumed: bool) -> None:
-    params, directory = run.params, run.output.directory
+def _read_history_file(run: Run, path: Path, is_resumed: bool) -> None:
+    params, directory, progress = run.params, run.output.directory, run.progress
     # The directory of the run may be created later.
     if not path.parent.is_dir() and (directory is None or path.parent.absolute() != directory.root.absolute()):
         shown = shorten_text(str(path.parent), 160)

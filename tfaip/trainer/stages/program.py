@@ -434,12 +434,12 @@ class Preview:
     Args:
         stages: in order.
         is_complete: False: a program decides what follows when it is reached.
-        is_trial: True: the run trains a batch of each of them.
+        is_fixed: True: the run has these stages as they are, to try them out.
     """
 
     stages: Sequence[PlannedStage]
     is_complete: bool = True
-    is_trial: bool = False
+    is_fixed: bool = False
 
     @property
     def has_stages(self) -> bool:
@@ -460,7 +460,7 @@ class Preview:
                 setup.train.limit = setup.train.batch_size
             first, last = last + 1, last + int(stage.trains)
             stages[i] = dataclasses.replace(stage, first_epoch=first, last_epoch=last)
-        return Preview(stages, self.is_complete, is_trial=True)
+        return Preview(stages, self.is_complete, is_fixed=True)
 
     def table(self) -> list[str]:
         """Return a line per stage, below a header: name, first and last epoch, and what it has of its own."""
