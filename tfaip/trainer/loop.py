@@ -61,7 +61,7 @@ class TrainingLoop:
     """
 
     def __init__(self, training: Training, callbacks: list[keras.callbacks.Callback]) -> None:
-        self._training, self._output = training, training.output
+        self._training, self._output = training, training.run.output
         self._params = training.params
         self._progress = training.state.progress
         self._table, self._evaluation = training.epoch_table(), EpochEvaluation(training)
@@ -235,7 +235,7 @@ class TrainingEpoch(StepCallbacks):
         self.steps = training.epoch_steps()
         self.rate = 0.0
         """Learning rate of the epoch, set before `train`."""
-        self._training, self._output, self._stop = training, training.output, training.stop
+        self._training, self._output, self._stop = training, training.run.output, training.run.stop
         self._progress = progress = training.state.progress
         # A run that was stopped within an epoch continues with the means that it had reached.
         self._metrics = training.state.metric_arrays() if progress.step else None
@@ -250,7 +250,7 @@ class TrainingEpoch(StepCallbacks):
         self._polled = time.monotonic()
         self._feed: Feed | None = None
         self._began = self._checked = self._place()
-        profiler = training.profiler
+        profiler = training.run.profiler
         super().__init__(training.model, training.display, self.steps, progress.step, callbacks.for_batches, profiler)
 
     def train(self) -> Logs:

@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,27 +25,24 @@ from tfaip.params.settings import flags_of
 from tfaip.params.tree import diff
 from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, run_pass, samples_of
 from tfaip.predict.samplefile import SampleWriter
-from tfaip.trainer import datasets
-from tfaip.trainer.build import StageEnd, StopReason, Training, choose_best_model, hand_over, prepare_export
-from tfaip.trainer.datasets import Scenario, first_batch
+from tfaip.trainer.build import StopReason, Training, hand_over
+from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.loop import TrainingLoop
-from tfaip.trainer.modelbuilding import build_training_model, built_from
-from tfaip.trainer.params import Params, ProgressBarMode
-from tfaip.trainer.reporting.progress import create_progress_display
-from tfaip.trainer.reporting.tensorboard import Profiler, TensorBoardEvents
+from tfaip.trainer.params import Params
+from tfaip.trainer.reporting.tensorboard import Profiler
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import TRAIN
 from tfaip.trainer.run.output import Checkpoint, CheckpointStore, RunOutput
-from tfaip.trainer.scheduledvalues import EpochSchedules, given_loss_weights
+from tfaip.trainer.scheduledvalues import EpochSchedules
 from tfaip.trainer.signals import StopRequest, TrainingInterrupted
 from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN, CallStage, PredictData
 from tfaip.trainer.stages.program import PlannedStage, Preview, begins, copy_for_stage
 from tfaip.trainer.stages.records import RecordedStages
-from tfaip.trainer.state import TrainingProgress, TrainState, beginning
+from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import construct
-from tfaip.util.logging import logger, timed
+from tfaip.util.logging import logger
 
 log = logger(__name__)
 
@@ -103,11 +99,12 @@ class Run:
         # Decisions are functions of a history that all processes have.
         own = directory if devices.is_chief else None
         file = Path(params.history_file) if devices.is_chief and params.history_file is not None else None
-        store, self._profiler = None, None
+        store: CheckpointStore | None = None
+        self.profiler: Profiler | None = None
         if own is not None and params.write_checkpoints:
             store = CheckpointStore(own.checkpoints, params.keep_checkpoints, own.root)
         if own is not None and params.profile:
-            self._profiler = Profiler(own.root / TRAIN, *params.profile_steps)
+            self.profiler = Profiler(own.root / TRAIN, *params.profile_steps)
         self.output = RunOutput(own, store, history_file=file)
 
     def __enter__(self) -> Self:
@@ -115,8 +112,8 @@ class Run:
 
     def __exit__(self, *error: Any) -> None:
         self._opened.__exit__(*error)
-        if self._profiler is not None:
-            self._profiler.close()
+        if self.profiler is not None:
+            self.profiler.close()
 
     @property
     def training(self) -> Training:
@@ -176,7 +173,7 @@ class Run:
             newest = None if output.store is None else output.store.newest()
             stages.finish(stage, newest, {**facts, "values": progress.history.values(progress.epoch)})
         if self.latest is not None:  # a trainer may change the params in place, and call `fit` again
-            self.latest = replace(self.latest, params=copy_for_stage(self.latest.params))
+            self.latest.params = copy_for_stage(self.latest.params)
 
     def train_again(self, params: Params) -> None:
         """Let `train` train the last stage again, for a later call of `Trainer.fit` that may have changed its params.
@@ -306,36 +303,36 @@ class Run:
         The path is the same for a run that was resumed between two stages: the one before is set up and restored then.
         """
         params: Params = stage.params
-        before, end, model = self.latest, None, None
+        before, kept = self.latest, None
         if before is not None:
-            keeps = keeps_graph(before.params, params, stage.settings.transfer)
-            model, end = before.model if keeps else None, StageEnd.of(before, has_structure=not keeps)
+            kept = before if keeps_graph(before.params, params, stage.settings.transfer) else None
             self.progress.position = next_position(before.params, params, self.progress, stage.first_epoch)
             self.progress.begin_epoch_after(stage.first_epoch - 1)
         self._opened.close()
-        if before is not None and model is None:
-            if self._loop is not None:
-                self._loop.callbacks.release_model()
-            self.latest = self._loop = before = None
-            gc.collect()  # models contain circles
         if self.preview.has_stages:
             text = stage.describe() or "the plain params"
             log.info("stage %s: epochs %d to %d, %s", stage.name, stage.first_epoch, stage.last_epoch, text)
         backend.seed(_seed(params.random_seed or 0, stage.number))
         self._opened.enter_context(precision_scope(params.device.precision))
-        warmstarter = None if is_restored or end is not None else self._create_warmstarter()
+        warmstarter = None if is_restored or before is not None else self._create_warmstarter()
         try:
             with flags_of(params, "trainer"):
-                self.latest = self._build(stage, self._scenario_of(stage, before), warmstarter, before)
+                record, scenario = self._stages.record(stage), self._scenario_of(stage, kept)
+                self.latest = training = Training(self, stage, scenario, record, warmstarter, kept)
         except UsageError as error:
             if stage.name == MAIN:
                 raise
             raise UsageError(f"stage {stage.name}: {text_with_notes(error)}") from error
-        self._opened.enter_context(self.latest.opened())
-        if end is not None and self.latest.model is not model:
+        self._opened.enter_context(training.opened())
+        if before is not None and training.model is not before.model:
             path = f"stages.{stage.name}." if stage.name in self.params.stages else ""
             with flags_of(self.params, "trainer", f"{path}transfer"):
-                hand_over(end, self.latest, stage.settings.transfer)
+                hand_over(before, training, stage.settings.transfer)
+            # The model of the stage before is freed.
+            if self._loop is not None:
+                self._loop.callbacks.release_model()
+            self._loop = before = kept = None
+            gc.collect()  # models contain circles
 
     def _scenario_of(self, stage: PlannedStage, before: Training | None) -> Scenario:
         """Return the scenario of a stage, with the trained graph of the stage before if that still fits."""
@@ -349,54 +346,6 @@ class Run:
         if before is not None and _specs(scenario) == _specs(before.scenario):
             scenario.take_network(before.scenario)
         return scenario
-
-    def _build(
-        self, stage: PlannedStage, scenario: Scenario, warmstarter: WarmStarter | None, before: Training | None
-    ) -> Training:
-        """Build data, model, optimizer, state and outputs of a stage, and check that its model can be exported.
-
-        Without a `warmstarter` the model gets its weights later. The model of the stage `before` is kept if nothing
-        differs that it was built from.
-        """
-        params: Params = stage.params
-        devices = replace(self.devices, precision=params.device.precision)
-        # Data
-        datasets.check_batch_sizes(params, devices)
-        schedules = EpochSchedules(params)
-        for changed in schedules.params_of_epochs():
-            datasets.check_batch_sizes(changed, devices)
-        train_data = datasets.create_training_pipeline(params, scenario)
-        val_data = datasets.create_validation_pipeline(params, scenario)
-        lav_data = datasets.create_lav_pipelines(params, scenario)
-        sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
-        epoch_steps = train_data.num_batches(train_data.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
-        if params.lav_every_n > 0:
-            scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
-        # Model and optimizer. A loss to which any stage gives a weight has one that can change; what follows in a
-        # program is not known: its losses get their weights when it is reached.
-        known = [params, *(other.params for other in self.preview.stages)]
-        weighted_losses = sorted({name for others in known for name in given_loss_weights(others)})
-        facts = built_from(params, scenario, epoch_steps, devices, weighted_losses)
-        kept = None
-        with devices.building():  # the graph is built when it is first used
-            if before is not None and before.scenario.graph is scenario.graph and before.built_from == facts:
-                kept = model = before.model
-                model.set_loss_weights(given_loss_weights(params))
-            else:
-                with timed(log, "building the model"):
-                    model = build_training_model(params, scenario, epoch_steps, devices, warmstarter, weighted_losses)
-        # Decisions and outputs
-        best = choose_best_model(params, scenario, model, val_data is not None, stage.first_epoch)
-        mode = params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN
-        display = create_progress_display(mode, best.monitor, model.only_loss)
-        name, output = stage.name if self.preview.has_stages else None, self.output
-        events = TensorBoardEvents(output.directory, params, scenario, model, partial(first_batch, sample_data), name)
-        state = TrainState(model, self.params, self.progress, self._stages.record(stage))
-        shared = (devices, self.stop, output, self._profiler)
-        data = (train_data, val_data, lav_data, schedules)
-        training = Training(stage, params, scenario, *shared, *data, model, state, best, display, events, facts)
-        prepare_export(training, sample_data, None if kept is None else output.models)
-        return training
 
 
 # From one stage to the next

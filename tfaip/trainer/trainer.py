@@ -36,7 +36,7 @@ from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.trainer import start
 from tfaip.trainer.best import EarlyStoppingStatus
-from tfaip.trainer.build import StopReason, Training, check_params, opened_devices, seed_run
+from tfaip.trainer.build import StopReason, Training
 from tfaip.trainer.history import History, read_history
 from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
@@ -245,8 +245,8 @@ class Trainer(Generic[P]):
             stack.enter_context(flags_of(params, "trainer"))
             directory = params.run_directory()
             self._call_setup_hooks()
-            check_params(params, scenario)
-            devices, stop = stack.enter_context(opened_devices(params))
+            start.check_params(params, scenario)
+            devices, stop = stack.enter_context(start.opened_devices(params))
             run_log = stack.enter_context(RunLog())
             stack.enter_context(user_logs(type(self), type(scenario), params))
             # Find the state to continue from; nothing is changed yet.
@@ -255,7 +255,7 @@ class Trainer(Generic[P]):
             if is_resumed:
                 state = start.state_to_continue(directory, params, self._checkpoint, self._from_stage)
             restored = None if state is None else state.checkpoint
-            seed_run(params, scenario, devices, restored)  # a drawn seed is one of the params that are compared
+            start.seed_run(params, scenario, devices, restored)  # a drawn seed is one of the params that are compared
             is_new = state is None or not self._restore and start.changes_text(params, restored)
             if directory is not None and is_new:
                 check = flags_of(params, "trainer")(directory.check_free)  # other processes get the text of an error
@@ -351,7 +351,7 @@ class Trainer(Generic[P]):
         run = self._run
         if run is None or not self._is_running:
             raise UsageError("fit is a part of train: call train, and override fit to train a second time in it")
-        check_params(self._params, self._scenario)
+        start.check_params(self._params, self._scenario)
         if self._is_fitted:
             run.train_again(self._params)
         else:
@@ -416,13 +416,13 @@ class Trainer(Generic[P]):
             yield run.training
             return
         known = None if run is None else run.stop
-        with flags_of(params, "trainer"), opened_devices(params, known) as (devices, stop):
+        with flags_of(params, "trainer"), start.opened_devices(params, known) as (devices, stop):
             if run is None:
                 if self._restore:
                     raise UsageError("the trainer resumes a run and has no model yet: call train, or open its model")
                 self._call_setup_hooks()
-                check_params(params, scenario)
-                seed_run(params, scenario, devices, None)
+                start.check_params(params, scenario)
+                start.seed_run(params, scenario, devices, None)
                 preview = Preview([main_stage(params)], is_fixed=True)
                 with Run(params, scenario, preview, None, devices, stop, self.create_warmstarter) as run:
                     run.begin()
@@ -443,7 +443,7 @@ class Trainer(Generic[P]):
             state = start.state_to_continue(directory, self._params, self._checkpoint, self._from_stage)
             if state is None or directory is None:
                 return None
-            check_params(self._params, self._scenario)
+            start.check_params(self._params, self._scenario)
             with directory.locked():
                 return state.name, state.checkpoint.state["epoch"]
 
@@ -476,8 +476,8 @@ class Trainer(Generic[P]):
 
     def summary(self) -> list[str]:
         """Build the model, without data; return a table of its layers, output shapes and parameters."""
-        check_params(self._params, self._scenario)
-        with only_warnings(), opened_devices(self._params) as (devices, _), devices.building():
+        start.check_params(self._params, self._scenario)
+        with only_warnings(), start.opened_devices(self._params) as (devices, _), devices.building():
             with flags_of(self._params, "trainer"):
                 build_training_model(self._params, self._scenario, 1, devices)
             return summary_lines(self._scenario.graph)

@@ -124,7 +124,7 @@ class EpochEvaluation:
         )
 
     def _is_asked_to_stop(self) -> bool:
-        return self._training.stop.received is not None
+        return self._training.run.stop.received is not None
 
 
 @contextlib.contextmanager

@@ -68,7 +68,6 @@ class PlannedStage:
         first_epoch: its first epoch in the numbers of the whole run; without training the epoch that follows it.
         last_epoch: its last planned epoch; without training `first_epoch - 1`.
         params: the whole tree of its training.
-        reads_stages: True if the params name a file that a stage before will have written.
         epoch_offset: number of the epoch before the first one of the rate control: of a later call of `Trainer.fit`.
     """
 
@@ -77,7 +76,6 @@ class PlannedStage:
     first_epoch: int
     last_epoch: int
     params: Any
-    reads_stages: bool = False
     epoch_offset: int = 0
 
     @property
@@ -89,6 +87,11 @@ class PlannedStage:
     def trains(self) -> bool:
         """True if it has epochs."""
         return bool(self.settings.trains)
+
+    @property
+    def reads_stages(self) -> bool:
+        """True if its overrides name a file that a stage before will have written."""
+        return any(map(_REFERENCE.search, getattr(self.settings, "overrides", {}).values()))
 
     def describe(self) -> str:
         """Return in words what the stage does that the main one does not."""
@@ -187,12 +190,12 @@ class _Planner:
         settings: Any = copied(stage)  # the program may change its own
         if params is None:
             self._check(settings)
-        number, first, reads_stages = len(self._names), self.next_epoch, False
+        number, first = len(self._names), self.next_epoch
         last = first + settings.num_epochs() - 1
         if settings.trains and last > self._params.epochs:
             raise FieldError("epochs", self._params.epochs, f"at least {last}, the last epoch of stage {settings.name}")
         if params is None:
-            params, reads_stages = self._params_of(settings)
+            params = self._params_of(settings)
         if settings.trains:
             self._latest = copy_for_stage(params)  # a training writes its progress into its own
         if file := settings.result_file():
@@ -200,13 +203,13 @@ class _Planner:
             self._files[settings.name] = str(root / STAGES_DIR / settings.name / file)
         self._names.append(settings.name)
         self.next_epoch = last + 1
-        return PlannedStage(settings, number, first, last, params, reads_stages)
+        return PlannedStage(settings, number, first, last, params)
 
     def main(self) -> PlannedStage:
         """Return the stage of the plain params."""
         stage = main_stage(self._params, len(self._names), self.next_epoch)
         if self._names and (references := _references(self.plain)):
-            return dataclasses.replace(stage, params=self._resolved(MAIN, self.plain, references), reads_stages=True)
+            return dataclasses.replace(stage, params=self._resolved(MAIN, self.plain, references))
         return stage
 
     def _check(self, settings: Any) -> None:
@@ -220,15 +223,13 @@ class _Planner:
         prepare(settings, f"stages.{name}")
         settings.check()
 
-    def _params_of(self, settings: Any) -> tuple[Any, bool]:
-        """Return the params of a stage, and True if they name files of stages; its overrides get flags as names."""
+    def _params_of(self, settings: Any) -> Any:
+        """Return the params of a stage; its overrides get flags as names."""
         base = self.plain if settings.trains or self._latest is None else self._latest
         if not isinstance(settings, OverridingStage):
-            return copy_for_stage(base), False
+            return copy_for_stage(base)
         settings.overrides = given = flags_of_overrides(self.plain, settings.given(), settings.name)
-        texts = {**_references(base), **given}
-        reads_stages = any(_REFERENCE.search(text) for text in texts.values())
-        return self._resolved(settings.name, base, texts), reads_stages
+        return self._resolved(settings.name, base, {**_references(base), **given})
 
     def _resolved(self, name: str, base: Any, texts: Mapping[str, str]) -> Any:
         """Return params with overrides, and files of stages in the place of `{NAME.file}`."""
