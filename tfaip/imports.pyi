@@ -104,5 +104,5 @@ from tfaip.trainer.stages.params import (
     TrainStage as TrainStage,
 )
 from tfaip.trainer.trainer import Trainer as Trainer
-from tfaip.trainer.transfer.params import TransferParams as TransferParams, WarmStartParams as WarmStartParams
+from tfaip.trainer.transferparams import TransferParams as TransferParams, WarmStartParams as WarmStartParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter as WarmStarter

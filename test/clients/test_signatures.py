@@ -37,7 +37,7 @@ from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.trainer import Trainer
-from tfaip.trainer.transfer.params import WarmStartParams
+from tfaip.trainer.transferparams import WarmStartParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.tfaipargparse import TFAIPArgumentParser
 

@@ -20,9 +20,9 @@ from test.trainer.net import (
     weights_of,
 )
 from tfaip.errors import TfaipError, UsageError
+from tfaip.model.weightrules import path_matches
 from tfaip.model.weights import load_arrays
 from tfaip.trainer.optimizer import AdamOptimizer
-from tfaip.trainer.pathpatterns import path_matches
 from tfaip.trainer.scheduler import ConstantParams
 
 

@@ -19,6 +19,8 @@ from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
 from tfaip.model.losses import INPUT_GRADIENT
 from tfaip.model.structure.axis import Structure
 from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.transfer import Source, log_transfer, plan_transfer, slot_arrays
+from tfaip.model.weightrules import TransferMode
 from tfaip.model.weights import assign_arrays, variable_arrays
 from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.tree import flag_of
@@ -36,8 +38,7 @@ from tfaip.trainer.scheduledvalues import EpochSchedules, given_loss_weights
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.program import PlannedStage, Preview
 from tfaip.trainer.state import TrainingProgress, TrainState
-from tfaip.trainer.transfer.params import TransferMode, TransferParams
-from tfaip.trainer.transfer.plan import Source, log_transfer, plan_transfer, slot_arrays
+from tfaip.trainer.transferparams import TransferParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger, timed
 

@@ -19,13 +19,13 @@ from tfaip.model.structure.graph import graph_structure
 from tfaip.model.summary import compiles_with_xla, summary_lines
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
+from tfaip.model.weightrules import matching_paths
 from tfaip.params.codec import encode
 from tfaip.params.fields import FieldAdvice, below
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.optimizer.update import AverageRate
 from tfaip.trainer.params import Params
-from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.scheduledvalues import OPTIMIZER, StepSchedules, given_loss_weights, schedules_of, with_value
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import CONSOLE_TEXT, logger

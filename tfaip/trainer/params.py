@@ -14,6 +14,7 @@ from tfaip.components.pipelineparams import (
     TrainingPipelineGeneratorParams as TrainingPipelineGeneratorParams,
 )
 from tfaip.device import DeviceConfigParams
+from tfaip.model.weightrules import expected_pattern
 from tfaip.params import ParamsBase, option, pai_meta
 from tfaip.params.fields import FieldError, below
 from tfaip.params.settings import RootParams
@@ -21,13 +22,12 @@ from tfaip.params.tree import fill_shared
 from tfaip.params.types import FunctionName, bound_field, expected_function
 from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
-from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.run import names
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.scheduledvalues import ScheduleParams
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
 from tfaip.trainer.stages.params import PretrainingParams, StageParams
-from tfaip.trainer.transfer.params import TransferParams
+from tfaip.trainer.transferparams import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
 from tfaip.util.oldnames import old_names
 from tfaip.util.reading import parse_whole_number

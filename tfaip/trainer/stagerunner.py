@@ -19,6 +19,7 @@ from tfaip.device.collectives import run_on_chief
 from tfaip.device.devices import Devices, precision_scope
 from tfaip.errors import UsageError, text_with_notes
 from tfaip.model.graphbase import full_precision
+from tfaip.model.weightrules import TransferMode
 from tfaip.model.weights import built_within
 from tfaip.params.fields import FieldAdvice
 from tfaip.params.settings import flags_of
@@ -39,7 +40,7 @@ from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN, CallStage, Predict
 from tfaip.trainer.stages.program import PlannedStage, Preview, begins, copy_for_stage
 from tfaip.trainer.stages.records import RecordedStages
 from tfaip.trainer.state import TrainingProgress, beginning
-from tfaip.trainer.transfer.params import TransferMode, TransferParams
+from tfaip.trainer.transferparams import TransferParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import construct
 from tfaip.util.logging import logger

@@ -9,11 +9,12 @@ import pytest
 from test.params.tiny_flags import tiny_params
 from test.support.tiny.scenario import TinyGenerator, TinyScenario, TinyTrainerParams
 from tfaip.errors import UsageError
+from tfaip.model.weightrules import TransferMode
 from tfaip.params.trust import UntrustedName
 from tfaip.params.types import FunctionName
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.stages.params import CallStage, PredictData, PredictStage, PretrainingParams, StageParams, TrainStage
-from tfaip.trainer.transfer.params import TransferMode, TransferParams
+from tfaip.trainer.transferparams import TransferParams
 
 FLAGS = [
     *["--stages", "small=TrainStage", "align=Predict", "--stages.small.epochs", "3"],

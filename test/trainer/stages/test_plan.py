@@ -18,6 +18,7 @@ from test.trainer.stages.scenarios import (
 )
 from test.trainer.stages.stagedruns import stage as own
 from tfaip.errors import UsageError
+from tfaip.model.weightrules import TransferMode
 from tfaip.params.types import FunctionName
 from tfaip.scenario.tutorial.full.data import Dataset
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
@@ -27,7 +28,7 @@ from tfaip.trainer.scheduledvalues import ScheduleParams
 from tfaip.trainer.stages import program
 from tfaip.trainer.stages.params import CallStage, PredictData, PredictStage, PretrainingParams, StageParams, TrainStage
 from tfaip.trainer.stages.program import StageResult, overridden, planned_stages, preview_stages
-from tfaip.trainer.transfer.params import TransferMode, TransferParams
+from tfaip.trainer.transferparams import TransferParams
 
 EXACT = TransferParams(mode=TransferMode.EXACT)
 CALL = CallStage(function=FunctionName("test.trainer.stages.scenarios:tiny_params"))

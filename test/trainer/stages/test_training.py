@@ -11,12 +11,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams, train
 from test.trainer.scheduler.test_control_runs import sgd, swinging
 from test.trainer.stages.stagedruns import Seen, stage, staged_params
+from tfaip.model.weightrules import TransferMode
 from tfaip.model.weights import load_arrays
 from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import AdamOptimizer
 from tfaip.trainer.scheduler import NewbobAbsParams
 from tfaip.trainer.stages.params import PretrainingParams, StageParams
-from tfaip.trainer.transfer.params import TransferMode, TransferParams
+from tfaip.trainer.transferparams import TransferParams
 
 
 class LossScaleScenario(LineScenario):

@@ -26,11 +26,11 @@ from test.trainer.net import (
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
+from tfaip.model.transfer import Source
 from tfaip.model.weights import load_arrays
 from tfaip.params import pai_dataclass
 from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.scheduler import ConstantParams
-from tfaip.trainer.transfer.plan import Source
 from tfaip.trainer.warmstart import WarmStartMode, WarmStartParams, WarmstartParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter, read_source
 from tfaip.util.typing import TensorDict

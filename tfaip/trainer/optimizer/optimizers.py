@@ -6,9 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tfaip.model.weightrules import expected_pattern
 from tfaip.params import ParamsBase, option, pai_dataclass
 from tfaip.params.fields import FieldError
-from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.util.oldnames import old_names
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from tfaip.backend.keras_private import OpenOptimizer
 from tfaip.backend.kerastools import value_of
 from tfaip.layers.weightnoise import add_noise
 from tfaip.model.losses import batch_samples
+from tfaip.model.weightrules import matching_paths
 from tfaip.trainer.optimizer.optimizers import OptimizerGroupParams, OptimizerParams
 from tfaip.trainer.optimizer.update import (
     AverageRate,
@@ -22,7 +23,6 @@ from tfaip.trainer.optimizer.update import (
     WeightAverages,
     clip,
 )
-from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.scheduler import LearningRateParams
 from tfaip.trainer.scheduler.scheduledrate import ScheduledRate
 from tfaip.util.logging import logger

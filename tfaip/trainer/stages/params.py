@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import UsageError
+from tfaip.model.weightrules import expected_pattern
 from tfaip.params import ParamsBase, option
 from tfaip.params.codec import value_text
 from tfaip.params.fields import FieldError
 from tfaip.params.types import FieldValues, FunctionByName, FunctionName, expected_function
-from tfaip.trainer.pathpatterns import expected_pattern
-from tfaip.trainer.transfer.params import TransferParams
+from tfaip.trainer.transferparams import TransferParams
 from tfaip.util.files import name_problem
 from tfaip.util.text import shorten
 

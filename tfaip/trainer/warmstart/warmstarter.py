@@ -14,16 +14,7 @@ from tfaip.export.savedmodelformat import SERVE_DIR
 from tfaip.export.savedmodelvariables import VARIABLES_DIR, has_variables, read_saved_model
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.structure.axis import Structure
-from tfaip.model.variables import variables_by_path
-from tfaip.model.weights import WEIGHTS_FILE, load_weights_of, variable_arrays
-from tfaip.model.weightsource import Source
-from tfaip.params.fields import FieldAdvice
-from tfaip.trainer.pathpatterns import matching_paths
-from tfaip.trainer.run.directory import RunDirectory, model_of_run
-from tfaip.trainer.run.names import PARAMS_FILE
-from tfaip.trainer.run.output import ARRAYS_FILE, WEIGHTS, Checkpoint, CheckpointStore, read_checkpoint
-from tfaip.trainer.transfer.params import WarmStartMode, WarmStartParams
-from tfaip.trainer.transfer.plan import (
+from tfaip.model.transfer import (
     AVERAGE,
     Outcome,
     Row,
@@ -32,6 +23,15 @@ from tfaip.trainer.transfer.plan import (
     plan_transfer,
     shape_text,
 )
+from tfaip.model.variables import variables_by_path
+from tfaip.model.weightrules import matching_paths
+from tfaip.model.weights import WEIGHTS_FILE, load_weights_of, variable_arrays
+from tfaip.model.weightsource import Source
+from tfaip.params.fields import FieldAdvice
+from tfaip.trainer.run.directory import RunDirectory, model_of_run
+from tfaip.trainer.run.names import PARAMS_FILE
+from tfaip.trainer.run.output import ARRAYS_FILE, WEIGHTS, Checkpoint, CheckpointStore, read_checkpoint
+from tfaip.trainer.transferparams import WarmStartMode, WarmStartParams
 from tfaip.util.classes import overrides, refuse_uncalled
 from tfaip.util.files import path_problem
 from tfaip.util.logging import logger

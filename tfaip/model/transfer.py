@@ -26,10 +26,9 @@ from tfaip.model.structure.axis import (
     resized_structure,
     sizes_text,
 )
+from tfaip.model.weightrules import TransferMode, WeightRules, matching_paths, path_matches
 from tfaip.model.weightsource import Source, match_tails
 from tfaip.params.fields import FieldAdvice
-from tfaip.trainer.pathpatterns import matching_paths, path_matches
-from tfaip.trainer.transfer.params import TransferMode, WeightRules
 from tfaip.util.logging import logger
 from tfaip.util.terminal import table_lines
 from tfaip.util.text import shorten, shorten_text

@@ -1,16 +1,63 @@
-"""Params of a transfer of weights: selection, and the names by which source and target are matched; no backend."""
+"""Weights by their paths (`encoder/layers/0/kernel`): patterns, new names, and the selection that a transfer takes."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from itertools import accumulate
 from typing import Any
 
 from tfaip.params import ParamsBase, option
-from tfaip.params.fields import FieldError
-from tfaip.trainer.pathpatterns import expected_pattern, path_matches
-from tfaip.util.text import shorten_text
+from tfaip.params.fields import FieldAdvice, FieldError
+from tfaip.util.text import shorten, shorten_text
 
 ARROW = "->"
+
+
+def expected_pattern(pattern: str) -> str | None:
+    """Return in words what is expected instead of a text, or None if it is a regular expression."""
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"a regular expression ({shorten_text(str(error))})"
+    return None
+
+
+def path_matches(pattern: re.Pattern[str], path: str) -> bool:
+    """Return True if the pattern matches the whole path, or the whole path of something above it.
+
+    So a pattern applies to everything below a layer: `encoder` matches `encoder/layers/0/kernel`.
+    """
+    return any(pattern.fullmatch(prefix) for prefix in accumulate(path.split("/"), "{}/{}".format))
+
+
+def matching_paths(pattern: str, field: str, kind: str, paths: Iterable[str]) -> list[str]:
+    """Return the paths that a pattern of the user matches, in their order.
+
+    Args:
+        pattern: a regular expression, see `path_matches`.
+        field: path of the field that holds it, for the message.
+        kind: what the paths name, for the message.
+
+    Raises:
+        FieldAdvice: if it matches none.
+    """
+    known = list(paths)
+    compiled = re.compile(pattern)
+    found = [path for path in known if path_matches(compiled, path)]
+    if not found:
+        raise FieldAdvice(
+            f"{{{field}}} {shorten(pattern)} matches no {kind}; it must match a whole path, e.g. '.*conv.*'; "
+            f"the {kind}s are {shorten_text(', '.join(known), 120)}",
+            field,
+        )
+    return found
+
+
+def substituted(name: str, substitutions: Sequence[str]) -> str:
+    for text in substitutions:
+        old, _, new = text.partition(ARROW)
+        name = re.sub(old, new, name)
+    return name
 
 
 class TransferMode(StrEnum):
@@ -83,70 +130,3 @@ class WeightRules(ParamsBase):
     def wanted_name(self, path: str) -> str:
         """Return the name under which a target weight is looked up."""
         return path
-
-
-class TransferParams(WeightRules):
-    """Weights that a stage takes over from the stage before it."""
-
-    mode: TransferMode = option(
-        TransferMode.SUBSET,
-        "exact: weights of equal path and shape; subset: also parts of weights whose shape differs; none: no weight",
-    )
-
-
-def substituted(name: str, substitutions: Sequence[str]) -> str:
-    for text in substitutions:
-        old, _, new = text.partition(ARROW)
-        name = re.sub(old, new, name)
-    return name
-
-
-class WarmStartMode(StrEnum):
-    """Weights that a warm start loads."""
-
-    EXACT = "exact"
-    SUBSET = "subset"
-
-
-class WarmStartParams(WeightRules):
-    """Initial weights of a fresh training.
-
-    A regular expression must match the whole path of a weight, or of a layer above it. A single path as
-    `model` is a text.
-    """
-
-    model: list[str] | str | None = option(
-        None,
-        "Sources of weights: exported models (best, export), runs, checkpoints, SavedModels; of several the "
-        "first one that has a weight is used",
-        common=True,
-    )
-    allow_partial: bool = option(False, "Leave weights fresh that the sources do not have, or have in another shape")
-    rename_targets: list[str] = option(
-        [],
-        "Substitutions 'old->new' on paths of the new model, before the sources are searched",
-        text=expected_substitution,
-    )
-    add_suffix: str = option("", "Suffix of the paths of the new model, added before the sources are searched")
-    trim_graph_name: bool = option(True, "Find the variables of a SavedModel also by the last parts of their names")
-    mode: WarmStartMode = option(
-        WarmStartMode.EXACT, "exact: weights of equal shape; subset: also parts of weights whose shape differs"
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.model is None:
-            self.model = []
-        elif isinstance(self.model, list) and len(self.model) == 1:
-            self.model = self.model[0]
-
-    def wanted_name(self, path: str) -> str:
-        """Return the name under which a target weight is looked up."""
-        return substituted(path, self.rename_targets) + self.add_suffix
-
-    def sources(self) -> list[str]:
-        """Return the path of each source."""
-        return [self.model] if isinstance(self.model, str) else self.model or []
-
-
-WarmstartParams = WarmStartParams

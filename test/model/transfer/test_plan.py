@@ -5,8 +5,7 @@ import pytest
 
 from tfaip.errors import UsageError
 from tfaip.model.structure.axis import Dimension, Structure, WeightStructure
-from tfaip.trainer.transfer.params import TransferMode, WeightRules, expected_substitution
-from tfaip.trainer.transfer.plan import (
+from tfaip.model.transfer import (
     Found,
     Outcome,
     Row,
@@ -16,6 +15,7 @@ from tfaip.trainer.transfer.plan import (
     slot_arrays,
     transfer_table,
 )
+from tfaip.model.weightrules import TransferMode, WeightRules, expected_substitution
 from tfaip.trainer.warmstart import WarmStartParams
 
 TARGETS = {"a/kernel": (2, 3), "a/bias": (3,), "b/kernel": (3, 1), "steps": ()}

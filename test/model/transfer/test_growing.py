@@ -9,9 +9,10 @@ from keras import layers, ops
 from test.model.structure.net import Net
 from tfaip.errors import UsageError
 from tfaip.model.structure.axis import Dimension, Joined, Product, Unknown, WeightStructure
+from tfaip.model.transfer import Outcome, Source, Transfer, log_transfer, plan_transfer, transfer_table
+from tfaip.model.weightrules import TransferMode, WeightRules
 from tfaip.model.weights import assign_arrays
-from tfaip.trainer.transfer.params import TransferMode, TransferParams, WeightRules
-from tfaip.trainer.transfer.plan import Outcome, Source, Transfer, log_transfer, plan_transfer, transfer_table
+from tfaip.trainer.transferparams import TransferParams
 
 
 def recurrent(first: int, second: int, units: int, gates: int = 4) -> dict[str, WeightStructure]:
