@@ -216,8 +216,6 @@ class Training:
             raise FieldAdvice(f"the best model follows {best.monitor}, {advice}", "lav_every_n")
         with below("learning_rate"):
             params.learning_rate.check_run(best, logged, has_lav)
-        if params.early_stopping.n_to_go == 1:
-            log.warning("n_to_go 1 stops after the first epoch, also a best one; 2 after the first without a new best")
         if not validates:
             data = "" if best.follows_lav else " of the training"
             log.info("no validation: the best model follows %s%s", best.monitor, data)
@@ -272,13 +270,12 @@ def export_advice(params: Params) -> Advice:
 def hand_over(before: Training, training: Training, transfer: TransferParams) -> None:
     """Give a new model the weights, and its optimizer the state, that the stage before had at its end."""
     targets, optimizer, name = training.state.weights_by_path(), training.model.optimizer, f"stage {before.stage.name}"
-    structure: Structure = {}
-    source = Source(name, variable_arrays(before.state.weights_by_path()))
+    structures: list[Structure] = [{}, {}]
     if training.scenario.graph is not before.scenario.graph:
-        structure = weight_structure(training.model, training.scenario)
-        source = replace(source, structure=weight_structure(before.model, before.scenario))
+        structures = [weight_structure(one.model, one.scenario) for one in (before, training)]
+    source = Source(name, variable_arrays(before.state.weights_by_path()), structure=structures[0])
     shapes = {path: tuple(variable.shape) for path, variable in targets.items()}
-    planned = plan_transfer(shapes, [source], transfer, transfer.mode, structure)
+    planned = plan_transfer(shapes, [source], transfer, transfer.mode, structures[1])
     if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
         raise UsageError(
             f"stage {training.stage.name} takes over no weight of {name}: their paths differ, or transfer "

@@ -95,7 +95,6 @@ class Run:
         self._directories = None if directory is None or not preview.has_stages else directory.stage_directories()
         self._stages = RecordedStages(params, scenario, preview, self.progress, self._directories, devices)
         self._loop: TrainingLoop | None = None
-        self._callbacks: Callbacks = lambda optimizer: []
         self._opened = ExitStack()
         # Decisions are functions of a history that all processes have.
         own = directory if devices.is_chief else None
@@ -154,7 +153,6 @@ class Run:
 
     def train(self, callbacks: Callbacks) -> None:
         """Run the stages that remain; `callbacks` returns those of the user for an optimizer."""
-        self._callbacks = callbacks
         progress, output, stages = self.progress, self.output, self._stages
         if stages.reached is None:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, self.params.epochs)
@@ -167,7 +165,7 @@ class Run:
             is_new = self.latest is None or (stage.trains and self.latest.stage is not stage)
             if is_new and stage.settings.needs_model:
                 self._set_up(stage)
-            facts = self._train(self.training) if stage.trains else self._work(stage)
+            facts = self._train(self.training, callbacks) if stage.trains else self._work(stage)
             if facts is None:  # a callback has ended the whole training
                 return
             output.require_own_directory()
@@ -194,10 +192,10 @@ class Run:
 
     # The work of a stage
 
-    def _train(self, training: Training) -> dict[str, Any] | None:
+    def _train(self, training: Training, callbacks: Callbacks) -> dict[str, Any] | None:
         """Train the stage that is set up; return facts for its result, or None if it has not come to its end."""
         progress, stage, best = self.progress, training.stage, training.best
-        self._loop = loop = TrainingLoop(training, self._callbacks(training.model.optimizer))
+        self._loop = loop = TrainingLoop(training, callbacks(training.model.optimizer))
         if not training.is_finished():
             self.output.require_own_directory()
             self._stages.begin(stage)

@@ -102,18 +102,9 @@ class RecordedStages:
         if state is None or running is None:
             self.skip_done()
             return
-        while self.reached is not None and self.reached.number < running["number"]:
-            if not self._answer(self.reached):
-                raise UsageError(
-                    f"the stage {self.reached.name} is not done, but stage {running['name']} is running: "
-                    f"repeat from it with --from_stage {self.reached.name}"
-                )
+        while (stage := self.reached) is not None and stage.number < running["number"] and self._answer(stage):
+            pass
         now, epochs = {} if self.reached is None else self.record(self.reached), state["epoch"]
-        if running["name"] == now.get("name") == MAIN and running["first_epoch"] > now["first_epoch"]:
-            raise UsageError(
-                f"the checkpoint is of a later call of fit, which began with epoch {running['first_epoch']} and cannot "
-                "be resumed: resume from an earlier checkpoint"
-            )
         _check_same({key: running.get(key) for key in _PLACE}, {key: now.get(key) for key in _PLACE}, "running")
         if now["last_epoch"] < epochs:
             raise UsageError(
