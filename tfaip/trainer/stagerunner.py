@@ -30,6 +30,7 @@ from tfaip.trainer.build import StopReason, Training, hand_over
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.params import Params
+from tfaip.trainer.recordedstages import RecordedStages
 from tfaip.trainer.reporting.tensorboard import Profiler
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import TRAIN
@@ -38,7 +39,6 @@ from tfaip.trainer.scheduledvalues import EpochSchedules
 from tfaip.trainer.signals import StopRequest, TrainingInterrupted
 from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN, CallStage, PredictData
 from tfaip.trainer.stages.program import PlannedStage, Preview, begins, copy_for_stage
-from tfaip.trainer.stages.records import RecordedStages
 from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.transferparams import TransferParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter

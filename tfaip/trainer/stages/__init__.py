@@ -1,1 +1,1 @@
-"""Stages of a training: their params, their program, and its records."""
+"""Stages of a training: their params and their program. Needs no backend."""
