@@ -19,9 +19,9 @@ from tfaip.params.fields import FieldError, copied
 from tfaip.params.names import did_you_mean
 from tfaip.params.settings import RootParams, apply, flags_of, prepare
 from tfaip.params.stored import flat_params
-from tfaip.params.tree import ABSENT, Place, children, diff, fill_shared, flag_of, walk_places
+from tfaip.params.tree import ABSENT, Place, children, diff, fill_shared, flag_of, place_at, walk_places
 from tfaip.trainer.run.names import STAGES_DIR
-from tfaip.trainer.scheduledvalues import SCHEDULES_FIELD, schedules_without, split_known
+from tfaip.trainer.scheduledvalues import SCHEDULES_FIELD, path_of, schedules_without
 from tfaip.trainer.stages.params import (
     EPOCH,
     MAIN,
@@ -259,16 +259,10 @@ def copy_for_stage(params: P) -> P:
 def flags_of_overrides(params: RootParams, overrides: Iterable[tuple[str, str]], stage: str) -> dict[str, str]:
     """Return overrides by flags without dashes."""
     root = type(params).flag_root
-    flags: dict[str, str] = {}
-    for place, _ in walk_places(params, Place.of_root(root)):
-        if not place.is_hidden:
-            flags[place.flag] = place.flag
-            flags.setdefault(place.path.removeprefix(f"{root}."), place.flag)
     found: dict[str, str] = {}
     with _naming(stage):
         for name, text in overrides:
-            known, rest = split_known(name.lstrip("-"), flags)
-            flag = f"{flags[known]}{rest}" if known else rest
+            flag = place_at(params, root, path_of(params, name.lstrip("-"))).flag
             if flag in found:
                 raise UsageError(f"--{shorten_text(flag)} is given twice: give it once")
             found[flag] = text
