@@ -1,6 +1,5 @@
-"""Jobs of a background thread, and collections of garbage that search only what is new."""
+"""Jobs of a background thread."""
 
-import gc
 import threading
 from functools import partial
 
@@ -8,7 +7,6 @@ import pytest
 
 from tfaip.errors import TfaipError
 from tfaip.trainer.run.output import RunOutput
-from tfaip.trainer.trainer import collecting_new_objects
 
 
 def fail(text: str) -> None:
@@ -60,12 +58,3 @@ def test_the_end_raises_what_was_not_raised_yet(caplog: pytest.LogCaptureFixture
             if error is not None:
                 raise error
     assert caplog.messages == ["beside another"]
-
-
-@pytest.mark.slow
-def test_what_was_made_before_is_searched_again_afterwards() -> None:
-    gc.unfreeze()  # the tests have frozen what they have imported
-    with collecting_new_objects():
-        assert gc.get_freeze_count() > 0
-    assert gc.get_freeze_count() == 0
-    gc.freeze()

@@ -31,7 +31,6 @@ class RefusedObject(UsageError, ValueError):
     """
 
     def __init__(self, named: KerasObject, reason: str) -> None:
-        self.named = named
         super().__init__(f"{shorten(named)} cannot be made: {shorten_text(reason, ERROR_LIMIT)}")
 
 

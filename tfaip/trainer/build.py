@@ -1,39 +1,28 @@
-"""From params to a run: `build_run` makes what all of its stages share, `build_training` the training of one stage.
-
-Everything that can be wrong is reported here, before the first batch.
-"""
+"""The training of one stage, its decisions, and what the next stage takes over from it."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-import keras
-import numpy as np
-
-from tfaip.backend.active import backend
-from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.device.collectives import broadcast, check_equal, explain_lost_process
-from tfaip.device.devices import Devices, open_devices
+from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.export.formats import NO_ADVICE, Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
 from tfaip.model.losses import INPUT_GRADIENT
+from tfaip.model.structure.axis import Structure
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.transfer import Source, log_transfer, plan_transfer, slot_arrays
 from tfaip.model.weightrules import TransferMode
 from tfaip.model.weights import assign_arrays, variable_arrays
 from tfaip.params.fields import FieldAdvice, below
-from tfaip.params.settings import flags_of, prepare, require_readable
-from tfaip.params.stored import flat_params
 from tfaip.params.tree import flag_of
 from tfaip.trainer import datasets
 from tfaip.trainer.best import EARLY_STOPPING, BestModel, EarlyStoppingStatus
@@ -44,100 +33,16 @@ from tfaip.trainer.params import Params, ProgressBarMode
 from tfaip.trainer.reporting.progress import EpochTable, create_progress_display
 from tfaip.trainer.reporting.tensorboard import Profiler, TensorBoardEvents
 from tfaip.trainer.run import names
-from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.output import Checkpoint, CheckpointStore, RunOutput
+from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.scheduledvalues import EpochSchedules, given_loss_weights
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.program import PlannedStage, Preview
-from tfaip.trainer.state import TrainingProgress, TrainState, stored_params
+from tfaip.trainer.state import TrainingProgress, TrainState
 from tfaip.trainer.transferparams import TransferParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.util.logging import logger, only_warnings, timed
-from tfaip.util.terminal import ProgressDisplay
+from tfaip.util.logging import logger, timed
 
 log = logger(__name__)
-
-
-# The run
-
-
-@dataclass(frozen=True)
-class Run:
-    """The parts of a run that all of its stages share.
-
-    Args:
-        params: the params of the run, with a seed.
-        preview: its stages, as far as they are known.
-        devices: its devices and processes, whose scope is active.
-        stop: the stop request of a signal.
-        directory: of the run; None: nothing is written.
-        output: writes checkpoints, history and models; in other processes than the chief, nothing.
-        profiler: traces some batches; None: nothing is profiled.
-    """
-
-    params: Params
-    preview: Preview
-    devices: Devices
-    stop: StopRequest
-    directory: RunDirectory | None
-    output: RunOutput
-    profiler: Profiler | None = None
-
-
-def check_params(params: Params, scenario: Scenario) -> None:
-    """Raise a UsageError if a value is not possible, or what a run with these params stores cannot be read again."""
-    prepare(params, "trainer")
-    if params.output_dir is not None:
-        require_readable(params, type(scenario).trainer_params_cls(), "trainer")
-
-
-@contextmanager
-def opened_devices(params: Params, stop: StopRequest | None = None) -> Iterator[tuple[Devices, StopRequest]]:
-    """Open the devices of a run for the block, in which a signal asks it to stop and the chief alone logs."""
-    with flags_of(params, "trainer", "device"):
-        devices = open_devices(params.device)
-    with ExitStack() as stack:
-        stack.enter_context(devices.scope())
-        stack.enter_context(explain_lost_process(devices))
-        if not devices.is_chief:
-            stack.enter_context(only_warnings())
-        yield devices, stack.enter_context(stop or StopRequest(devices, params.device.preemption_signal))
-
-
-def seed_run(params: Params, scenario: Scenario, devices: Devices, restored: Checkpoint | None) -> None:
-    """Seed the random generators; a seed that is not given is that of the checkpoint, or drawn."""
-    if devices.num_processes > 1:
-        values = flat_params(stored_params(params))
-        check_equal(devices, {flag_of(params, params.flag_root, path): value for path, value in values.items()})
-    if params.random_seed is None and restored is not None:
-        params.random_seed = restored.state["params"].get("random_seed")
-    if params.random_seed is None:
-        params.random_seed = broadcast(devices, secrets.randbelow(2**31))
-    backend.seed(params.random_seed)
-    name, on = scenario.scenario_id(), f"keras/{keras.backend.backend()}, {devices.describe()}"
-    log.info("training %s on %s, random seed %d", name, on, params.random_seed)
-
-
-def build_run(
-    params: Params, preview: Preview, directory: RunDirectory | None, devices: Devices, stop: StopRequest
-) -> Run:
-    """Return the parts of a run that all its stages share; its output cannot write models before a stage is built."""
-    if params.profile and params.output_dir is None:
-        raise FieldAdvice("profiling writes to the output directory: set {output_dir}", "output_dir")
-    if not devices.is_chief:
-        # The chief alone writes. Decisions are functions of a history that all processes have.
-        return Run(params, preview, devices, stop, directory, RunOutput(None))
-    history_file = None if params.history_file is None else Path(params.history_file)
-    store, profiler = None, None
-    if directory is not None and params.write_checkpoints:
-        store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
-    if directory is not None and params.profile:
-        profiler = Profiler(directory.root / names.TRAIN, *params.profile_steps)
-    output = RunOutput(directory, store, history_file=history_file)
-    return Run(params, preview, devices, stop, directory, output, profiler)
-
-
-# The training of a stage
 
 
 class StopReason(StrEnum):
@@ -150,43 +55,78 @@ class StopReason(StrEnum):
     SIGNAL = "signal"
 
 
-@dataclass
+class SharedParts(Protocol):
+    """Parts of a run that its trainings share, see `tfaip.trainer.stagerunner.Run`."""
+
+    params: Params
+    preview: Preview
+    devices: Devices
+    stop: StopRequest
+    output: RunOutput
+    profiler: Profiler | None
+    progress: TrainingProgress
+
+
 class Training:
-    """The training of one stage.
+    """The training of one stage: data, model, optimizer, state and outputs, which the constructor builds.
+
+    Everything that can be wrong is reported there, before the first batch.
 
     Args:
         run: what it shares with other stages.
         stage: the stage; of a run without stages, the main one.
-        params: its params.
         scenario: the scenario that is trained.
-        devices: devices and processes, with the precision of the stage.
-        train_data: pipeline of the training data of the running epoch.
-        val_data: pipeline of the validation data; None: there is none.
-        lav_data: pipelines of the data for LAV.
-        schedules: exchanges `train_data` for that of the next epoch, and sets rates of dropouts.
-        model: the `keras.Model` that `fit` runs, compiled and built.
-        state: everything that a checkpoint stores, fresh or restored.
-        best: decides which epoch is the best one.
-        display: shows the progress.
-        events: writes TensorBoard events.
-        built_from: see `tfaip.trainer.modelbuilding.built_from`.
+        record: the stage as a checkpoint stores it.
+        warmstarter: the source of the first weights; None: the model gets them later.
+        before: the training whose model is kept if nothing differs that it was built from; None: there is none.
     """
 
-    run: Run
-    stage: PlannedStage
-    params: Params
-    scenario: Scenario
-    devices: Devices
-    train_data: DataPipeline
-    val_data: DataPipeline | None
-    lav_data: list[DataPipeline]
-    schedules: EpochSchedules
-    model: TrainingModel
-    state: TrainState
-    best: BestModel
-    display: ProgressDisplay
-    events: TensorBoardEvents
-    built_from: Mapping[str, Any]
+    def __init__(
+        self,
+        run: SharedParts,
+        stage: PlannedStage,
+        scenario: Scenario,
+        record: Mapping[str, Any],
+        warmstarter: WarmStarter | None,
+        before: Training | None,
+    ) -> None:
+        params: Params = stage.params
+        self.run, self.stage, self.params, self.scenario = run, stage, params, scenario
+        self.devices = devices = replace(run.devices, precision=params.device.precision)
+        # Data: of the running epoch, which `schedules` exchanges for that of the next one; for validation and LAV.
+        datasets.check_batch_sizes(params, devices)
+        self.schedules = EpochSchedules(params)
+        for changed in self.schedules.params_of_epochs():
+            datasets.check_batch_sizes(changed, devices)
+        self.train_data = train_data = datasets.create_training_pipeline(params, scenario)
+        self.val_data = datasets.create_validation_pipeline(params, scenario)
+        self.lav_data = datasets.create_lav_pipelines(params, scenario)
+        sample_data = train_data.to_mode(PipelineMode.EVALUATION) if self.val_data is None else self.val_data
+        epoch_steps = train_data.num_batches(self.epoch_samples())
+        if params.lav_every_n > 0:
+            scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
+        # Model and optimizer. A loss to which any stage gives a weight has one that can change; what follows in a
+        # program is not known: its losses get their weights when it is reached.
+        known = [params, *(other.params for other in run.preview.stages)]
+        losses = sorted({name for others in known for name in given_loss_weights(others)})
+        self._built_from = facts = built_from(params, scenario, epoch_steps, devices, losses)
+        checked = None
+        with devices.building():  # the graph is built when it is first used
+            if before is not None and before.scenario.graph is scenario.graph and before._built_from == facts:
+                self.model: TrainingModel = before.model
+                self.model.set_loss_weights(given_loss_weights(params))
+                checked = run.output.models
+            else:
+                with timed(log, "building the model"):
+                    self.model = build_training_model(params, scenario, epoch_steps, devices, warmstarter, losses)
+        self.state = TrainState(self.model, run.params, run.progress, record)
+        # Decisions and outputs
+        self.best = self._choose_best_model()
+        mode = params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN
+        self.display = create_progress_display(mode, self.best.monitor, self.model.only_loss)
+        name, batch = stage.name if run.preview.has_stages else None, partial(first_batch, sample_data)
+        self.events = TensorBoardEvents(run.output.directory, params, scenario, self.model, batch, name)
+        self._prepare_export(batch, checked)
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -262,116 +202,58 @@ class Training:
         values = {**self.best.values(history), **(running or {})}
         return self.params.early_stopping.status(values, self.best.mode, history.epoch_after(EARLY_STOPPING))
 
+    def _choose_best_model(self) -> BestModel:
+        """Return the value that the best model follows, and check that the learning rate can follow its own."""
+        params, validates, values = self.params, self.val_data is not None, self.model.get_metrics_result()
+        names.check_logged(values)
+        trained, has_lav = [*values, names.EPOCH_MEAN], params.lav_every_n > 0
+        logged = [*trained, *(f"{names.VALIDATION_PREFIX}{name}" for name in trained if validates)]
+        mode, name = self.scenario.best_logging_settings()
+        monitored = mode, names.measured_name(name, logged, has_lav)
+        best = BestModel.of(monitored, validates, trained, self.stage.first_epoch)
+        if best.follows_lav and not has_lav:
+            advice = "but LAV is off: set {lav_every_n}"
+            raise FieldAdvice(f"the best model follows {best.monitor}, {advice}", "lav_every_n")
+        with below("learning_rate"):
+            params.learning_rate.check_run(best, logged, has_lav)
+        if not validates:
+            data = "" if best.follows_lav else " of the training"
+            log.info("no validation: the best model follows %s%s", best.monitor, data)
+        return best
+
+    def _prepare_export(self, sample_batch: Callable[[], Batch], checked: ModelDirectoryWriter | None) -> None:
+        """Let the output of the run write the models of the stage, and check that they can be exported.
+
+        What cannot be exported is known before the first epoch instead of after the last. The check may only begin if
+        the next epoch exports its model in any case; of a training that is finished it belongs to the first export.
+        """
+        params, output, best = self.params, self.run.output, self.best
+        if output.directory is None:
+            return
+        output.best, output.final, output.models = params.export_best, params.export_final, None
+        if not params.export_best and not params.export_final:
+            return
+        data = {TRAINING_DATA_FILE: TrainingDataParams(params.gen, params.random_seed or 0)}
+        output.models = models = ModelDirectoryWriter(self.scenario, data, export_advice(params))
+        is_checked = checked is not None and checked.has_checked(models)
+        if models.formats is None or params.skip_model_load_test or is_checked:
+            return
+        inputs = sample_batch().inputs
+        if self.is_finished():
+            models.formats.check_with_write(inputs)
+            return
+        # True if the next epoch will be the first one with a value that tells the best model.
+        progress = self.state.progress
+        is_measured = self.val_data is None or self.validates_after(progress.epoch + 1)
+        is_best_next = is_measured and not best.follows_lav and best.epoch(progress.history) is None
+        check = models.formats.begin_check if params.export_best and is_best_next else models.formats.check
+        with timed(log, "exporting and loading the model for a check"):
+            check(inputs)
+
 
 def is_due(epoch: int, every_n: int, last: int) -> bool:
     """Return True in every n-th epoch and the last one; with 0 in none."""
     return every_n > 0 and (epoch % every_n == 0 or epoch == last)
-
-
-def build_training(
-    run: Run,
-    stage: PlannedStage,
-    scenario: Scenario,
-    warmstarter: WarmStarter | None = None,
-    before: Training | None = None,
-    progress: TrainingProgress | None = None,
-    record: Mapping[str, Any] | None = None,
-) -> Training:
-    """Build data, model, optimizer, state and outputs of a stage, and check that its model can be exported.
-
-    `record` is the stage as a checkpoint stores it. Without a `warmstarter` the model gets its weights later. The model
-    of the stage `before` is kept if nothing differs that it was built from.
-    """
-    params: Params = stage.params
-    devices = replace(run.devices, precision=params.device.precision)
-    # Data
-    datasets.check_batch_sizes(params, devices)
-    schedules = EpochSchedules(params)
-    for changed in schedules.params_of_epochs():
-        datasets.check_batch_sizes(changed, devices)
-    train_data = datasets.create_training_pipeline(params, scenario)
-    val_data = datasets.create_validation_pipeline(params, scenario)
-    lav_data = datasets.create_lav_pipelines(params, scenario)
-    sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
-    epoch_steps = train_data.num_batches(train_data.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
-    if params.lav_every_n > 0:
-        scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
-    # Model and optimizer. A loss to which any stage gives a weight has one that can change; what follows in a program
-    # is not known: its losses get their weights when it is reached.
-    known = [params, *(other.params for other in run.preview.stages)]
-    weighted_losses = sorted({name for others in known for name in given_loss_weights(others)})
-    facts = built_from(params, scenario, epoch_steps, devices, weighted_losses)
-    kept = None
-    with devices.building():  # the graph is built when it is first used
-        if before is not None and before.scenario.graph is scenario.graph and before.built_from == facts:
-            kept = model = before.model
-            model.set_loss_weights(given_loss_weights(params))
-        else:
-            with timed(log, "building the model"):
-                model = build_training_model(params, scenario, epoch_steps, devices, warmstarter, weighted_losses)
-    # Decisions and outputs
-    best = _choose_best_model(params, scenario, model, val_data is not None, stage.first_epoch)
-    mode = params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN
-    display = create_progress_display(mode, best.monitor, model.only_loss)
-    name = stage.name if run.preview.has_stages else None
-    events = TensorBoardEvents(run.output.directory, params, scenario, model, partial(first_batch, sample_data), name)
-    state = TrainState(model, run.params, progress, record)
-    data = (train_data, val_data, lav_data, schedules)
-    training = Training(run, stage, params, scenario, devices, *data, model, state, best, display, events, facts)
-    _prepare_export(training, sample_data, None if kept is None else run.output.models)
-    return training
-
-
-def _choose_best_model(
-    params: Params, scenario: Scenario, model: TrainingModel, validates: bool, first_epoch: int
-) -> BestModel:
-    """Return the value that the best model follows, and check that the learning rate can follow its own."""
-    values = model.get_metrics_result()
-    names.check_logged(values)
-    trained, has_lav = [*values, names.EPOCH_MEAN], params.lav_every_n > 0
-    logged = [*trained, *(f"{names.VALIDATION_PREFIX}{name}" for name in trained if validates)]
-    mode, name = scenario.best_logging_settings()
-    best = BestModel.of((mode, names.measured_name(name, logged, has_lav)), validates, trained, first_epoch)
-    if best.follows_lav and not has_lav:
-        raise FieldAdvice(f"the best model follows {best.monitor}, but LAV is off: set {{lav_every_n}}", "lav_every_n")
-    with below("learning_rate"):
-        params.learning_rate.check_run(best, logged, has_lav)
-    if params.early_stopping.n_to_go == 1:
-        log.warning("n_to_go 1 stops after the first epoch, also a best one; 2 after the first without a new best")
-    if not validates:
-        data = "" if best.follows_lav else " of the training"
-        log.info("no validation: the best model follows %s%s", best.monitor, data)
-    return best
-
-
-def _prepare_export(training: Training, samples: DataPipeline, before: ModelDirectoryWriter | None) -> None:
-    """Let the output of a run write the models of a stage, and check that they can be exported.
-
-    What cannot be exported is known before the first epoch instead of after the last. The check may only begin if the
-    next epoch exports its model in any case; of a training that is finished it belongs to the first export.
-    """
-    params, output, best = training.params, training.run.output, training.best
-    if output.directory is None:
-        return
-    output.best, output.final, output.models = params.export_best, params.export_final, None
-    if not params.export_best and not params.export_final:
-        return
-    data = {TRAINING_DATA_FILE: TrainingDataParams(params.gen, params.random_seed or 0)}
-    output.models = models = ModelDirectoryWriter(training.scenario, data, export_advice(params))
-    is_checked = before is not None and before.has_checked(models)
-    if models.formats is None or params.skip_model_load_test or is_checked:
-        return
-    inputs = first_batch(samples).inputs
-    if training.is_finished():
-        models.formats.check_with_write(inputs)
-        return
-    # True if the next epoch will be the first one with a value that tells the best model.
-    progress = training.state.progress
-    is_measured = training.val_data is None or training.validates_after(progress.epoch + 1)
-    is_best_next = is_measured and not best.follows_lav and best.epoch(progress.history) is None
-    check = models.formats.begin_check if params.export_best and is_best_next else models.formats.check
-    with timed(log, "exporting and loading the model for a check"):
-        check(inputs)
 
 
 def export_advice(params: Params) -> Advice:
@@ -385,29 +267,15 @@ def export_advice(params: Params) -> Advice:
 # From one stage to the next
 
 
-@dataclass(frozen=True)
-class StageEnd:
-    """Copies of what a training had at its end, as the memory of its model may be needed for the next one."""
-
-    params: Params
-    weights: Source
-    slots: Mapping[str, np.ndarray]
-
-    @classmethod
-    def of(cls, training: Training, has_structure: bool) -> StageEnd:
-        structure = weight_structure(training.model, training.scenario) if has_structure else {}
-        arrays = variable_arrays(training.state.weights_by_path())
-        source = Source(f"stage {training.stage.name}", arrays, structure=structure)
-        return cls(training.params, source, variable_arrays(training.state.optimizer_variables()))
-
-
-def hand_over(end: StageEnd, training: Training, transfer: TransferParams) -> None:
+def hand_over(before: Training, training: Training, transfer: TransferParams) -> None:
     """Give a new model the weights, and its optimizer the state, that the stage before had at its end."""
-    targets, optimizer, source = training.state.weights_by_path(), training.model.optimizer, end.weights
-    name = source.description
-    structure = weight_structure(training.model, training.scenario) if source.structure else {}
+    targets, optimizer, name = training.state.weights_by_path(), training.model.optimizer, f"stage {before.stage.name}"
+    structures: list[Structure] = [{}, {}]
+    if training.scenario.graph is not before.scenario.graph:
+        structures = [weight_structure(one.model, one.scenario) for one in (before, training)]
+    source = Source(name, variable_arrays(before.state.weights_by_path()), structure=structures[0])
     shapes = {path: tuple(variable.shape) for path, variable in targets.items()}
-    planned = plan_transfer(shapes, [source], transfer, transfer.mode, structure)
+    planned = plan_transfer(shapes, [source], transfer, transfer.mode, structures[1])
     if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
         raise UsageError(
             f"stage {training.stage.name} takes over no weight of {name}: their paths differ, or transfer "
@@ -417,11 +285,10 @@ def hand_over(end: StageEnd, training: Training, transfer: TransferParams) -> No
     weights = {**initial, **planned.arrays(initial)}
     assign_arrays(targets, weights, name)
     # The variables of the optimizer, as far as they mean the same.
-    same_rule = _rules_of(end.params.optimizer) == _rules_of(training.params.optimizer)
-    variables = training.state.optimizer_variables()
-    slots = slot_arrays(planned, end.slots, variable_arrays(variables), weights, same_rule)
-    assign_arrays(variables, slots, name)
-    optimizer.continue_after(end.params.train_accum_steps)
+    same_rule = _rules_of(before.params.optimizer) == _rules_of(training.params.optimizer)
+    variables, slots = training.state.optimizer_variables(), variable_arrays(before.state.optimizer_variables())
+    assign_arrays(variables, slot_arrays(planned, slots, variable_arrays(variables), weights, same_rule), name)
+    optimizer.continue_after(before.params.train_accum_steps)
     if not same_rule:
         optimizer.reset_moments()
     log_transfer(planned, f"weights of {name}", only_if_changed=True)

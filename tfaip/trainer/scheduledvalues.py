@@ -145,7 +145,7 @@ def schedules_of(params: Any) -> list[Schedule]:
     """
     found: dict[str, Schedule] = {}
     for index, schedule in enumerate(params.schedules):
-        made = Schedule(f"{SCHEDULES_FIELD}.{index}", _path_of(params, schedule.target), schedule)
+        made = Schedule(f"{SCHEDULES_FIELD}.{index}", path_of(params, schedule.target), schedule)
         if not made.is_of_model:
             _type_of(params, made)
         with below(made.place):
@@ -178,11 +178,11 @@ def schedules_without(params: Any, targets: Collection[str]) -> list[SchedulePar
     Args:
         targets: flags without dashes or paths; one of a node also stands for all values below it.
     """
-    paths = tuple(f"{_path_of(params, target)}." for target in targets)
+    paths = tuple(f"{path_of(params, target)}." for target in targets)
     return [schedule.params for schedule in schedules_of(params) if not f"{schedule.path}.".startswith(paths)]
 
 
-def _path_of(params: Any, target: str) -> str:
+def path_of(params: Any, target: str) -> str:
     """Return the path that a target means: a flag, a path, or one of them with a part that is no field."""
     if target.startswith(GRAPH):
         return target
@@ -193,11 +193,11 @@ def _path_of(params: Any, target: str) -> str:
         # The path, its ends that messages, logs and documents show, and the flag.
         for name in (path, path.removeprefix("gen."), path.removeprefix("scenario."), place.flag):
             paths.setdefault(name, path)
-    known, rest = split_known(target, paths)
+    known, rest = _split_known(target, paths)
     return f"{paths.get(known, '')}{rest}".lstrip(".")
 
 
-def split_known(name: str, known: Container[str]) -> tuple[str, str]:
+def _split_known(name: str, known: Container[str]) -> tuple[str, str]:
     """Return the longest beginning of a dotted name that is known, and the rest, which begins with a dot.
 
     The beginning of a name that is not known is empty, and the rest is the name.

@@ -2,31 +2,36 @@
 
 import copy
 import re
-from collections.abc import Mapping
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import keras
 
-from tfaip.device.collectives import broadcast
-from tfaip.errors import TfaipError, UsageError
+from tfaip.backend.active import backend
+from tfaip.device.collectives import broadcast, check_equal, explain_lost_process
+from tfaip.device.devices import Devices, open_devices
+from tfaip.errors import UsageError
 from tfaip.params.fields import FieldAdvice
-from tfaip.params.stored import save_params
-from tfaip.params.tree import place_at
+from tfaip.params.settings import flags_of, prepare, require_readable
+from tfaip.params.stored import flat_params, save_params
+from tfaip.params.tree import flag_of, place_at
 from tfaip.trainer.best import BEST, EARLY_STOPPING, BestModel
-from tfaip.trainer.build import Run
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.history import ENDED, History, read_history
 from tfaip.trainer.params import Params
 from tfaip.trainer.run.directory import RunDirectory, StageDirectories
 from tfaip.trainer.run.names import BEST_DIR
-from tfaip.trainer.run.output import STATE_FILE, Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
+from tfaip.trainer.run.output import Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.permission import Permission, record_permission
+from tfaip.trainer.signals import StopRequest
+from tfaip.trainer.stagerunner import Run
 from tfaip.trainer.stages.params import MAIN, TrainStage
 from tfaip.trainer.stages.program import stored_changes
-from tfaip.trainer.state import RUNNING, TrainingProgress, beginning, stored_params, without_cluster
-from tfaip.util.logging import logger
+from tfaip.trainer.state import beginning, stored_params, without_cluster
+from tfaip.util.logging import logger, only_warnings
 from tfaip.util.text import shorten, shorten_text
 
 # Params that say of which data a monitored value is, of any class of `gen`, and which epochs early stopping counts.
@@ -34,6 +39,46 @@ _SCORED = re.compile(r"gen\.(?!train\.|setup\.)|gen\.setup\.val\.(limit|max_elem
 _COUNTING = [f"early_stopping.{name}" for name in ("frequency", "lower_threshold", "upper_threshold")]
 
 log = logger(__name__)
+
+
+# Params, devices and seed
+
+
+def check_params(params: Params, scenario: Scenario) -> None:
+    """Raise a UsageError if a value is not possible, or what a run with these params stores cannot be read again."""
+    prepare(params, "trainer")
+    if params.output_dir is not None:
+        require_readable(params, type(scenario).trainer_params_cls(), "trainer")
+
+
+@contextmanager
+def opened_devices(params: Params, stop: StopRequest | None = None) -> Iterator[tuple[Devices, StopRequest]]:
+    """Open the devices of a run for the block, in which a signal asks it to stop and the chief alone logs."""
+    with flags_of(params, "trainer", "device"):
+        devices = open_devices(params.device)
+    with ExitStack() as stack:
+        stack.enter_context(devices.scope())
+        stack.enter_context(explain_lost_process(devices))
+        if not devices.is_chief:
+            stack.enter_context(only_warnings())
+        yield devices, stack.enter_context(stop or StopRequest(devices, params.device.preemption_signal))
+
+
+def seed_run(params: Params, scenario: Scenario, devices: Devices, restored: Checkpoint | None) -> None:
+    """Seed the random generators; a seed that is not given is that of the checkpoint, or drawn."""
+    if devices.num_processes > 1:
+        values = flat_params(stored_params(params))
+        check_equal(devices, {flag_of(params, params.flag_root, path): value for path, value in values.items()})
+    if params.random_seed is None and restored is not None:
+        params.random_seed = restored.state["params"].get("random_seed")
+    if params.random_seed is None:
+        params.random_seed = broadcast(devices, secrets.randbelow(2**31))
+    backend.seed(params.random_seed)
+    name, on = scenario.scenario_id(), f"keras/{keras.backend.backend()}, {devices.describe()}"
+    log.info("training %s on %s, random seed %d", name, on, params.random_seed)
+
+
+# The state to continue from
 
 
 @dataclass(frozen=True)
@@ -78,7 +123,6 @@ def state_to_continue(
     else:
         name, checkpoint = CheckpointStore(directory.checkpoints).read(name)
         start = StartState(name, checkpoint, directory.checkpoints / name)
-        _check_state(checkpoint.state, directory.checkpoints / name / STATE_FILE)
     before, now = start.checkpoint.state["backend"], keras.backend.backend()
     if before != now:
         log.warning("the checkpoint was written on %s and continues on %s: equal only up to rounding", before, now)
@@ -95,26 +139,8 @@ def _state_before_stage(directories: StageDirectories, params: Params, stage: st
     if not trained:
         return StartState(checkpoint_name(0), beginning(params), None, stage, repeated)
     path = directories.state(trained[-1])
-    try:
-        checkpoint = read_checkpoint(path)
-    except TfaipError as error:
-        advice = "choose an earlier stage, or resume the run"
-        raise UsageError(f"the state at the end of stage {trained[-1]} cannot be used ({error}): {advice}") from error
-    _check_state(checkpoint.state, path / STATE_FILE)
+    checkpoint = read_checkpoint(path)
     return StartState(checkpoint_name(checkpoint.state["epoch"]), checkpoint, path, stage, repeated)
-
-
-def _check_state(state: Mapping[str, Any], file: Path) -> None:
-    """Raise unless the state of a checkpoint has its form."""
-    try:
-        TrainingProgress().load(state)
-        running = state[RUNNING] or {"name": "", "number": 0, "first_epoch": 1}
-        needed = [(state, "best_epoch accum_steps backend random params"), (running, "name number first_epoch")]
-        if missing := [key for part, keys in needed for key in keys.split() if key not in part]:
-            raise KeyError(*missing)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, TfaipError) as error:
-        problem = f"it has no {error}" if isinstance(error, KeyError) else shorten_text(str(error), 150)
-        raise TfaipError(f"{shorten_text(str(file), 160)} is damaged: {problem}") from error
 
 
 # The directory
@@ -167,17 +193,17 @@ def _changes(params: Params, restored: Checkpoint) -> dict[str, str]:
     return changes
 
 
-def log_changes(params: Params, restored: Checkpoint, best: BestModel | None, history: History) -> None:
+def log_changes(run: Run, restored: Checkpoint) -> None:
     """Log the differences from the params of the checkpoint, and end comparisons that they make impossible."""
-    changes = _changes(params, restored)
+    params, changes = run.params, _changes(run.params, restored)
     for path, change in changes.items():
         is_rate = path == "learning_rate.lr" and not params.learning_rate.uses_lr(restored.state["epoch"] + 1)
         if is_rate or (path.startswith("warmstart.") and restored.arrays):
             log.warning("no effect on a run that continues: %s", change)
         else:
             log.info("changed %s", change)
-    if best is not None:
-        _end_comparisons(params, restored, changes, best, history)
+    if run.latest is not None:
+        _end_comparisons(params, restored, changes, run.latest.best, run.progress.history)
 
 
 def changes_text(params: Params, restored: Checkpoint | None) -> str:
@@ -215,24 +241,25 @@ def _end_comparisons(
 # The history
 
 
-def load_history(run: Run, reached: Params | None, progress: TrainingProgress, is_resumed: bool) -> None:
+def load_history(run: Run, is_resumed: bool) -> None:
     """Take over the history file: rates of a new training, or records that the user may have edited."""
-    params, path = run.params, run.output.history_file
+    params, path, progress = run.params, run.output.history_file, run.progress
     if path is not None and (is_resumed or params.history_file):
-        _read_history_file(run, path, progress, is_resumed)
+        _read_history_file(run, path, is_resumed)
     if run.devices.num_processes > 1:
         progress.history = History.parse(broadcast(run.devices, progress.history.text()))
     if is_resumed:
         return
     given, rules = progress.history, [params.learning_rate]
+    reached = None if run.latest is None else run.latest.params
     if reached is not None and reached is not params and reached.learning_rate == params.learning_rate:
         rules.append(reached.learning_rate)
     for rule in rules:
         progress.history = rule.continue_from(given)
 
 
-def _read_history_file(run: Run, path: Path, progress: TrainingProgress, is_resumed: bool) -> None:
-    params, directory = run.params, run.output.directory
+def _read_history_file(run: Run, path: Path, is_resumed: bool) -> None:
+    params, directory, progress = run.params, run.output.directory, run.progress
     # The directory of the run may be created later.
     if not path.parent.is_dir() and (directory is None or path.parent.absolute() != directory.root.absolute()):
         shown = shorten_text(str(path.parent), 160)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -37,13 +36,13 @@ from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.trainer import start
 from tfaip.trainer.best import EarlyStoppingStatus
-from tfaip.trainer.build import StopReason, Training, build_run, build_training, check_params, opened_devices, seed_run
+from tfaip.trainer.build import StopReason, Training
 from tfaip.trainer.history import History, read_history
 from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.permission import Permission
-from tfaip.trainer.stagerunner import StageRunner
+from tfaip.trainer.stagerunner import Run
 from tfaip.trainer.stages.program import Preview, main_stage, preview_stages
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.stepcallbacks import named_callbacks
@@ -118,11 +117,9 @@ class Trainer(Generic[P]):
         self._permission = permission
         self._is_trial = False
         self._callbacks: list[keras.callbacks.Callback] | None = None
-        self._progress = TrainingProgress()
-        # While `train` runs; then the training of the stage that was trained last.
-        self._runner: StageRunner | None = None
-        self._training: Training | None = None
-        self._is_fitted = False
+        # The run that is trained, or was trained last, or that a model was built in.
+        self._run: Run | None = None
+        self._is_running = self._is_fitted = False
 
     @classmethod
     def params_cls(cls) -> type[P]:
@@ -187,6 +184,10 @@ class Trainer(Generic[P]):
         return self._progress.epoch
 
     @property
+    def _progress(self) -> TrainingProgress:
+        return TrainingProgress() if self._run is None else self._run.progress
+
+    @property
     def history(self) -> History:
         """Rates and values of all epochs so far, as in `history.json`."""
         return self._progress.history
@@ -194,21 +195,17 @@ class Trainer(Generic[P]):
     @property
     def early_stopping(self) -> EarlyStoppingStatus:
         """Status of early stopping after the last completed epoch."""
-        training = self._latest_training()
+        training = None if self._run is None else self._run.latest
         return EarlyStoppingStatus() if training is None else training.early_stopping()
 
     @property
     def stop_reason(self) -> StopReason | None:
         """Why the last training has ended; None: it is running, or there was none."""
-        training = self._latest_training()
+        training = None if self._run is None else self._run.latest
         if training is None:
             return None
         backend.synchronize(training.model)  # `fit` may run
         return training.stop_reason
-
-    def _latest_training(self) -> Training | None:
-        """Return the training of the stage that is running, or was trained last."""
-        return self._training if self._runner is None else self._runner.latest
 
     def setup_callbacks(
         self, optimizer: keras.optimizers.Optimizer, callbacks: list[keras.callbacks.Callback] | None
@@ -248,8 +245,8 @@ class Trainer(Generic[P]):
             stack.enter_context(flags_of(params, "trainer"))
             directory = params.run_directory()
             self._call_setup_hooks()
-            check_params(params, scenario)
-            devices, stop = stack.enter_context(opened_devices(params))
+            start.check_params(params, scenario)
+            devices, stop = stack.enter_context(start.opened_devices(params))
             run_log = stack.enter_context(RunLog())
             stack.enter_context(user_logs(type(self), type(scenario), params))
             # Find the state to continue from; nothing is changed yet.
@@ -258,7 +255,7 @@ class Trainer(Generic[P]):
             if is_resumed:
                 state = start.state_to_continue(directory, params, self._checkpoint, self._from_stage)
             restored = None if state is None else state.checkpoint
-            seed_run(params, scenario, devices, restored)  # a drawn seed is one of the params that are compared
+            start.seed_run(params, scenario, devices, restored)  # a drawn seed is one of the params that are compared
             is_new = state is None or not self._restore and start.changes_text(params, restored)
             if directory is not None and is_new:
                 check = flags_of(params, "trainer")(directory.check_free)  # other processes get the text of an error
@@ -267,23 +264,19 @@ class Trainer(Generic[P]):
             preview = preview_stages(params, scenario)
             if self._is_trial:
                 preview = preview.trial(params)
-            run = build_run(params, preview, directory, devices, stop)
+            run = stack.enter_context(Run(params, scenario, preview, directory, devices, stop, self.create_warmstarter))
             self._callbacks = [*(callbacks or []), *named_callbacks(params, scenario)]
-            if preview.has_stages:  # the model of each stage is freed by a collection
-                stack.enter_context(collecting_new_objects())
+            if preview.has_stages:
                 preview.log()
-            stages = stack.enter_context(StageRunner(run, scenario, self.create_warmstarter))
             try:
-                stages.begin(restored, None if state is None else state.repeated)
+                run.begin(restored, None if state is None else state.repeated)
             except WeightsDoNotFit as error:
                 changes = start.changes_text(params, restored)
                 if not changes:
                     raise
                 raise UsageError(f"{error}; changed: {changes}") from error
-            self._progress = stages.progress
-            reached = None if stages.latest is None else stages.latest.params
             # A run that begins again continues with the rates that a file gave to it.
-            start.load_history(run, reached, self._progress, is_resumed=is_resumed)
+            start.load_history(run, is_resumed)
             # Take the directory.
             if run.output.directory is not None:
                 # It belongs to one process: a requeued job must not mix with the one that it replaces.
@@ -292,12 +285,17 @@ class Trainer(Generic[P]):
                 run_log.write_to(run.output.directory.log_file)
             stack.enter_context(run.output)
             if restored is not None:
-                best = None if stages.latest is None else stages.latest.best
-                start.log_changes(params, restored, best, self._progress.history)
+                start.log_changes(run, restored)
             if run.output.directory is not None:
-                run.output.save_history(self._progress.history)
+                run.output.save_history(run.progress.history)
             # Train all stages, and export the final model.
-            self._run(stages)
+            self._run, self._is_running, self._is_fitted = run, True, False
+            try:
+                self.fit()
+            finally:  # also of a training that was interrupted
+                self._is_running = False
+                self._given_params.current_epoch = params.current_epoch
+            self._export(run)
             barrier(devices, "end of the training")
             return self._progress.history.values(self._progress.epoch)
 
@@ -318,24 +316,14 @@ class Trainer(Generic[P]):
         is_done = 0 < params.epochs <= params.current_epoch
         return is_done and directory is not None and directory.checkpoints.is_dir() and not params.overwrite
 
-    def _run(self, stages: StageRunner) -> None:
-        """Train all stages, export the final model, and log the summary."""
-        self._runner = stages
-        self._is_fitted = False
-        try:
-            self.fit()
-        finally:
-            # Also of a training that was interrupted.
-            self._training = stages.latest
-            self._given_params.current_epoch = self._params.current_epoch
-            self._runner = None
-        training, output = stages.training, stages.training.run.output
+    def _export(self, run: Run) -> None:
+        """Export the final model, and log the summary."""
+        training, output, history = run.training, run.output, run.progress.history
         with training.model.optimizer.with_averages():
             output.export_final()
         copy_to = training.params.early_stopping.best_model_output_dir
-        if copy_to and training.run.devices.is_chief and not self._is_trial:
+        if copy_to and run.devices.is_chief and not self._is_trial:
             output.copy_best(Path(copy_to))
-        history = self._progress.history
         rows = output.summary(has_best=training.best.epoch(history) is not None)
         pairs = {"Best epoch": training.best.describe(history), **rows}
         for line in table_lines(list(pairs.items()), left=2):
@@ -360,18 +348,18 @@ class Trainer(Generic[P]):
         Raises:
             UsageError: if no training is running.
         """
-        runner = self._runner
-        if runner is None:
+        run = self._run
+        if run is None or not self._is_running:
             raise UsageError("fit is a part of train: call train, and override fit to train a second time in it")
-        check_params(self._params, self._scenario)
+        start.check_params(self._params, self._scenario)
         if self._is_fitted:
-            runner.train_again(self._params)
+            run.train_again(self._params)
         else:
-            self._params.current_epoch = runner.current_epoch
-        runner.run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
-        self._is_fitted, self._params.current_epoch = True, runner.current_epoch
-        self._scenario = runner.training.scenario
-        return self._progress.history.values(self._progress.epoch)
+            self._params.current_epoch = run.current_epoch
+        run.train(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
+        self._is_fitted, self._params.current_epoch = True, run.current_epoch
+        self._scenario = run.training.scenario
+        return run.progress.history.values(run.progress.epoch)
 
     @property
     def model(self) -> keras.layers.Layer:
@@ -423,22 +411,23 @@ class Trainer(Generic[P]):
     @contextmanager
     def _ready(self) -> Iterator[Training]:
         """Open the devices, with the model that was trained last, or a new one."""
-        params, scenario = self._params, self._scenario
-        if self._runner is not None:  # within `train`
-            yield self._runner.training
+        params, scenario, run = self._params, self._scenario, self._run
+        if run is not None and self._is_running:  # within `train`
+            yield run.training
             return
-        known = None if self._training is None else self._training.run.stop
-        with flags_of(params, "trainer"), opened_devices(params, known) as (devices, stop):
-            if self._training is None:
+        known = None if run is None else run.stop
+        with flags_of(params, "trainer"), start.opened_devices(params, known) as (devices, stop):
+            if run is None:
                 if self._restore:
                     raise UsageError("the trainer resumes a run and has no model yet: call train, or open its model")
                 self._call_setup_hooks()
-                check_params(params, scenario)
-                seed_run(params, scenario, devices, None)
-                stage = main_stage(params)
-                run = build_run(params, Preview([stage]), None, devices, stop)
-                self._training = build_training(run, stage, scenario, self.create_warmstarter())
-            yield self._training
+                start.check_params(params, scenario)
+                start.seed_run(params, scenario, devices, None)
+                preview = Preview([main_stage(params)], is_fixed=True)
+                with Run(params, scenario, preview, None, devices, stop, self.create_warmstarter) as run:
+                    run.begin()
+                self._run = run
+            yield run.training
 
     def check_resume(self) -> tuple[str, int] | None:
         """Read and verify the checkpoint that `train` would continue from; change nothing.
@@ -454,7 +443,7 @@ class Trainer(Generic[P]):
             state = start.state_to_continue(directory, self._params, self._checkpoint, self._from_stage)
             if state is None or directory is None:
                 return None
-            check_params(self._params, self._scenario)
+            start.check_params(self._params, self._scenario)
             with directory.locked():
                 return state.name, state.checkpoint.state["epoch"]
 
@@ -487,26 +476,8 @@ class Trainer(Generic[P]):
 
     def summary(self) -> list[str]:
         """Build the model, without data; return a table of its layers, output shapes and parameters."""
-        check_params(self._params, self._scenario)
-        with only_warnings(), opened_devices(self._params) as (devices, _), devices.building():
+        start.check_params(self._params, self._scenario)
+        with only_warnings(), start.opened_devices(self._params) as (devices, _), devices.building():
             with flags_of(self._params, "trainer"):
                 build_training_model(self._params, self._scenario, 1, devices)
             return summary_lines(self._scenario.graph)
-
-
-@contextmanager
-def collecting_new_objects() -> Iterator[None]:
-    """Context in which full collections search only what was made in it, after one that searches all.
-
-    Keras and a backend make hundred thousands of objects, so each full collection takes 0.2 to 0.5 s of CPU time
-    (TensorFlow 2.21). If objects are frozen already (`gc.freeze`), this is left to whoever has done it.
-    """
-    is_ours = not gc.get_freeze_count()
-    if is_ours:
-        gc.collect()
-        gc.freeze()
-    try:
-        yield
-    finally:
-        if is_ours:
-            gc.unfreeze()

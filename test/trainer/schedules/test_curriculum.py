@@ -1,5 +1,6 @@
 """Data whose difficulty changes from epoch to epoch: the samples of each epoch, with workers and after a resume."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.sampler import Position
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
-from tfaip.trainer.build import Training, build_run, build_training
+from tfaip.trainer.build import Training
 from tfaip.trainer.scheduledvalues import ScheduleParams
 from tfaip.trainer.signals import StopRequest
+from tfaip.trainer.stagerunner import Run
 from tfaip.trainer.stages.params import TrainStage
 from tfaip.trainer.stages.program import preview_stages
+from tfaip.trainer.warmstart.warmstarter import WarmStarter
 
 # The length of a sample is its meta plus 1.
 LENGTHS = list(range(1, 13))
@@ -37,8 +40,10 @@ def growing(output_dir: Path | None = None, workers: int = 0, **fields: Any) -> 
 def setup_of(params: Any) -> Training:
     """The parts of a training at its beginning."""
     scenario = SumsScenario(params.scenario)
-    run = build_run(params, preview_stages(params, scenario), None, Devices(), StopRequest())
-    return build_training(run, run.preview.stages[-1], scenario)
+    preview, warmstarter = preview_stages(params, scenario), partial(WarmStarter, params.warmstart)
+    with Run(params, scenario, preview, None, Devices(), StopRequest(), warmstarter) as run:
+        run.begin()
+    return run.training
 
 
 def batches_of_epochs(setup: Training, read: Any, first: int = 1, stop_after: int | None = None) -> list[list[Any]]:

@@ -59,14 +59,6 @@ class StageParams(ParamsBase, ABC):
     def describe(self) -> list[str]:
         """Return in words what the stage does beside its overrides, for the table of the stages."""
 
-    @abstractmethod
-    def work(self, runner: Any) -> dict[str, Any] | None:
-        """Do the work; return facts for its `StageResult`, or None if it has not come to its end.
-
-        Args:
-            runner: the `StageRunner`, which does what needs a backend: `train`, `predict`, `on_chief`.
-        """
-
     def check(self) -> None:
         """Raise a UsageError unless the stage has what it needs; its values have their types."""
 
@@ -124,9 +116,6 @@ class TrainStage(OverridingStage):
         held = [] if self.rate_control else ["rate held"]
         return held if self.transfer == TransferParams() else [*held, f"transfer {self.transfer.mode.value}"]
 
-    def work(self, runner: Any) -> Any:
-        return runner.train()
-
     def check(self) -> None:
         if self.epochs is None:
             raise FieldError(f"stages.{self.name}.epochs", None, "the number of epochs of the stage")
@@ -164,17 +153,6 @@ class PredictStage(OverridingStage):
         data = self.data.value if self.generator is None else type(self.generator).__name__
         return [f"apply the model to {data}, write {self.file_name}"]
 
-    def work(self, runner: Any) -> dict[str, Any]:
-        data, gen, is_training = runner.data(), runner.arguments()["params"].gen, self.data is PredictData.TRAIN
-        if self.generator is not None:
-            pipeline = data.create_pipeline(gen.setup.train if is_training else gen.setup.val, self.generator)
-        else:
-            pipeline = gen.train_data(data) if is_training else gen.val_data(data)
-        if pipeline is None:
-            raise UsageError(f"stage {self.name}: there are no validation data: set data train, or give a generator")
-        runner.predict(pipeline, self.file_name, self.include_inputs, self.include_targets)
-        return {}
-
     def result_file(self) -> str:
         return self.file_name
 
@@ -198,19 +176,14 @@ class CallStage(StageParams):
         if unknown:
             raise UsageError(f"stage {self.name}: {self.function} takes no argument {', '.join(unknown)}")
 
-    def work(self, runner: Any) -> dict[str, Any]:
-        facts = {}
-
-        def call() -> None:
-            value = self._load()(**{**runner.arguments(), **self.arguments})
-            try:
-                facts["value"] = json.loads(json.dumps(value))
-            except (TypeError, ValueError) as error:
-                returned = f"returned {shorten(value)}, expected a JSON value or None ({error})"
-                raise UsageError(f"stage {self.name}: {self.function} {returned}") from error
-
-        runner.on_chief(call)
-        return facts
+    def call(self, given: dict[str, Any]) -> Any:
+        """Call the function with its arguments and those of the run; return what it returns, as JSON has it."""
+        value = self._load()(**{**given, **self.arguments})
+        try:
+            return json.loads(json.dumps(value))
+        except (TypeError, ValueError) as error:
+            returned = f"returned {shorten(value)}, expected a JSON value or None ({error})"
+            raise UsageError(f"stage {self.name}: {self.function} {returned}") from error
 
     def _load(self) -> FunctionByName:
         return FunctionByName(self.function, [*CALL_ARGUMENTS, *self.arguments], f"stages.{self.name}.function")

@@ -19,9 +19,9 @@ from tfaip.params.fields import FieldError, copied
 from tfaip.params.names import did_you_mean
 from tfaip.params.settings import RootParams, apply, flags_of, prepare
 from tfaip.params.stored import flat_params
-from tfaip.params.tree import ABSENT, Place, children, diff, fill_shared, flag_of, walk_places
+from tfaip.params.tree import ABSENT, Place, children, diff, fill_shared, flag_of, place_at, walk_places
 from tfaip.trainer.run.names import STAGES_DIR
-from tfaip.trainer.scheduledvalues import SCHEDULES_FIELD, schedules_without, split_known
+from tfaip.trainer.scheduledvalues import SCHEDULES_FIELD, path_of, schedules_without
 from tfaip.trainer.stages.params import (
     EPOCH,
     MAIN,
@@ -68,7 +68,6 @@ class PlannedStage:
         first_epoch: its first epoch in the numbers of the whole run; without training the epoch that follows it.
         last_epoch: its last planned epoch; without training `first_epoch - 1`.
         params: the whole tree of its training.
-        reads_stages: True if the params name a file that a stage before will have written.
         epoch_offset: number of the epoch before the first one of the rate control: of a later call of `Trainer.fit`.
     """
 
@@ -77,7 +76,6 @@ class PlannedStage:
     first_epoch: int
     last_epoch: int
     params: Any
-    reads_stages: bool = False
     epoch_offset: int = 0
 
     @property
@@ -89,6 +87,11 @@ class PlannedStage:
     def trains(self) -> bool:
         """True if it has epochs."""
         return bool(self.settings.trains)
+
+    @property
+    def reads_stages(self) -> bool:
+        """True if its overrides name a file that a stage before will have written."""
+        return any(map(_REFERENCE.search, getattr(self.settings, "overrides", {}).values()))
 
     def describe(self) -> str:
         """Return in words what the stage does that the main one does not."""
@@ -187,12 +190,12 @@ class _Planner:
         settings: Any = copied(stage)  # the program may change its own
         if params is None:
             self._check(settings)
-        number, first, reads_stages = len(self._names), self.next_epoch, False
+        number, first = len(self._names), self.next_epoch
         last = first + settings.num_epochs() - 1
         if settings.trains and last > self._params.epochs:
             raise FieldError("epochs", self._params.epochs, f"at least {last}, the last epoch of stage {settings.name}")
         if params is None:
-            params, reads_stages = self._params_of(settings)
+            params = self._params_of(settings)
         if settings.trains:
             self._latest = copy_for_stage(params)  # a training writes its progress into its own
         if file := settings.result_file():
@@ -200,13 +203,13 @@ class _Planner:
             self._files[settings.name] = str(root / STAGES_DIR / settings.name / file)
         self._names.append(settings.name)
         self.next_epoch = last + 1
-        return PlannedStage(settings, number, first, last, params, reads_stages)
+        return PlannedStage(settings, number, first, last, params)
 
     def main(self) -> PlannedStage:
         """Return the stage of the plain params."""
         stage = main_stage(self._params, len(self._names), self.next_epoch)
         if self._names and (references := _references(self.plain)):
-            return dataclasses.replace(stage, params=self._resolved(MAIN, self.plain, references), reads_stages=True)
+            return dataclasses.replace(stage, params=self._resolved(MAIN, self.plain, references))
         return stage
 
     def _check(self, settings: Any) -> None:
@@ -220,15 +223,13 @@ class _Planner:
         prepare(settings, f"stages.{name}")
         settings.check()
 
-    def _params_of(self, settings: Any) -> tuple[Any, bool]:
-        """Return the params of a stage, and True if they name files of stages; its overrides get flags as names."""
+    def _params_of(self, settings: Any) -> Any:
+        """Return the params of a stage; its overrides get flags as names."""
         base = self.plain if settings.trains or self._latest is None else self._latest
         if not isinstance(settings, OverridingStage):
-            return copy_for_stage(base), False
+            return copy_for_stage(base)
         settings.overrides = given = flags_of_overrides(self.plain, settings.given(), settings.name)
-        texts = {**_references(base), **given}
-        reads_stages = any(_REFERENCE.search(text) for text in texts.values())
-        return self._resolved(settings.name, base, texts), reads_stages
+        return self._resolved(settings.name, base, {**_references(base), **given})
 
     def _resolved(self, name: str, base: Any, texts: Mapping[str, str]) -> Any:
         """Return params with overrides, and files of stages in the place of `{NAME.file}`."""
@@ -258,16 +259,10 @@ def copy_for_stage(params: P) -> P:
 def flags_of_overrides(params: RootParams, overrides: Iterable[tuple[str, str]], stage: str) -> dict[str, str]:
     """Return overrides by flags without dashes."""
     root = type(params).flag_root
-    flags: dict[str, str] = {}
-    for place, _ in walk_places(params, Place.of_root(root)):
-        if not place.is_hidden:
-            flags[place.flag] = place.flag
-            flags.setdefault(place.path.removeprefix(f"{root}."), place.flag)
     found: dict[str, str] = {}
     with _naming(stage):
         for name, text in overrides:
-            known, rest = split_known(name.lstrip("-"), flags)
-            flag = f"{flags[known]}{rest}" if known else rest
+            flag = place_at(params, root, path_of(params, name.lstrip("-"))).flag
             if flag in found:
                 raise UsageError(f"--{shorten_text(flag)} is given twice: give it once")
             found[flag] = text
@@ -434,12 +429,12 @@ class Preview:
     Args:
         stages: in order.
         is_complete: False: a program decides what follows when it is reached.
-        is_trial: True: the run trains a batch of each of them.
+        is_fixed: True: the run has these stages as they are, to try them out.
     """
 
     stages: Sequence[PlannedStage]
     is_complete: bool = True
-    is_trial: bool = False
+    is_fixed: bool = False
 
     @property
     def has_stages(self) -> bool:
@@ -460,7 +455,7 @@ class Preview:
                 setup.train.limit = setup.train.batch_size
             first, last = last + 1, last + int(stage.trains)
             stages[i] = dataclasses.replace(stage, first_epoch=first, last_epoch=last)
-        return Preview(stages, self.is_complete, is_trial=True)
+        return Preview(stages, self.is_complete, is_fixed=True)
 
     def table(self) -> list[str]:
         """Return a line per stage, below a header: name, first and last epoch, and what it has of its own."""
