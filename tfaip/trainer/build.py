@@ -187,6 +187,11 @@ class Training:
     events: TensorBoardEvents
     built_from: Mapping[str, Any]
 
+    @property
+    def shown_stage(self) -> str | None:
+        """Name of the stage for the progress; None: the run has no stages."""
+        return self.stage.name if self.run.preview.has_stages else None
+
     @contextmanager
     def opened(self) -> Iterator[None]:
         """Keep data workers from epoch to epoch in the block, and close all files after it."""
@@ -236,7 +241,7 @@ class Training:
             for epoch in history.of_epochs(self.stage.first_epoch, self.stage.last_epoch).epochs:
                 shown += [name for name in history.values(epoch) if names.LAV_NAME.fullmatch(name)]
         complete = "the history of the trainer" if self.params.output_dir is None else names.LOG_FILE
-        return EpochTable(shown, self.best.monitor, self.model.only_loss, complete, self.events.stage)
+        return EpochTable(shown, self.best.monitor, self.model.only_loss, complete, self.shown_stage)
 
     @property
     def stop_reason(self) -> StopReason | None:
@@ -312,8 +317,7 @@ def build_training(
     best = _choose_best_model(params, scenario, model, val_data is not None, stage.first_epoch)
     mode = params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN
     display = create_progress_display(mode, best.monitor, model.only_loss)
-    name = stage.name if run.preview.has_stages else None
-    events = TensorBoardEvents(run.output.directory, params, scenario, model, partial(first_batch, sample_data), name)
+    events = TensorBoardEvents(run.output.directory, params, scenario, model, partial(first_batch, sample_data))
     state = TrainState(model, run.params, progress, record)
     data = (train_data, val_data, lav_data, schedules)
     training = Training(run, stage, params, scenario, devices, *data, model, state, best, display, events, facts)

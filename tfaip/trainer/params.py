@@ -144,7 +144,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     log_every_n_updates: int = option(
         0, "Log means over every n updates of an epoch, for TensorBoard and callbacks with on_log (0: never)", low=0
     )
-    profile: bool = option(False, "Trace a part of the training for TensorBoard (needs tensorboard-plugin-profile)")
+    profile: bool = option(False, "Trace a part of the training for TensorBoard (tensorboard-plugin-profile shows it)")
     profile_steps: list[int] = option(
         [10, 20],
         "First and last batch to trace, counted from 1; both are rounded up to whole executions (steps_per_execution)",
