@@ -300,6 +300,15 @@ class Interpolation(StrEnum):
     COSINE = "cosine"
 
 
+def check_points(points: Mapping[float, float], kind: Interpolation, *others: str) -> None:
+    """Raise a `FieldError` of the field `points` unless `interpolate` can use them; `others` also give points."""
+    if not points or not all(0 <= x < math.inf for x in points):
+        raise FieldError("points", points, "values by number of completed epochs, finite and at least 0")
+    if kind is Interpolation.EXPONENTIAL and min(points.values()) <= 0:
+        expected = "values above 0 for exponential interpolation"
+        raise FieldError("points", points, expected, others=["interpolation", *others])
+
+
 def interpolate(points: Mapping[float, float], kind: Interpolation, x: Tensor, xp: Any) -> Tensor:
     """Compute the value at time x; constant before the first point and after the last one.
 
@@ -431,11 +440,7 @@ class PiecewiseParams(LearningRateParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not all(0 <= x < math.inf for x in self.points):
-            raise FieldError("points", self.points, "completed epochs=rate, with finite numbers of epochs from 0")
-        if self.interpolation is Interpolation.EXPONENTIAL and 0 in self._all_points().values():
-            expected = "rates above 0 for exponential interpolation (lr is the rate at 0 unless a point is)"
-            raise FieldError("points", self.points, expected, others=["lr", "interpolation"])
+        check_points(self._all_points(), self.interpolation, "lr")  # which is the rate at 0 unless a point is
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
         return interpolate(self._all_points(), self.interpolation, x, xp)
