@@ -215,20 +215,13 @@ def _end_comparisons(
 # The history
 
 
-def load_history(run: Run, reached: Params | None, progress: TrainingProgress, is_resumed: bool) -> None:
+def load_history(run: Run, progress: TrainingProgress, is_resumed: bool) -> None:
     """Take over the history file: rates of a new training, or records that the user may have edited."""
     params, path = run.params, run.output.history_file
     if path is not None and (is_resumed or params.history_file):
         _read_history_file(run, path, progress, is_resumed)
     if run.devices.num_processes > 1:
         progress.history = History.from_dict(broadcast(run.devices, progress.history.to_dict()))
-    if is_resumed:
-        return
-    given, rules = progress.history, [params.learning_rate]
-    if reached is not None and reached is not params and reached.learning_rate == params.learning_rate:
-        rules.append(reached.learning_rate)
-    for rule in rules:
-        progress.history = rule.continue_from(given)
 
 
 def _read_history_file(run: Run, path: Path, progress: TrainingProgress, is_resumed: bool) -> None:

@@ -281,9 +281,8 @@ class Trainer(Generic[P]):
                     raise
                 raise UsageError(f"{error}; changed: {changes}") from error
             self._progress = stages.progress
-            reached = None if stages.latest is None else stages.latest.params
             # A run that begins again continues with the rates that a file gave to it.
-            start.load_history(run, reached, self._progress, is_resumed=is_resumed)
+            start.load_history(run, self._progress, is_resumed=is_resumed)
             # Take the directory.
             if run.output.directory is not None:
                 # It belongs to one process: a requeued job must not mix with the one that it replaces.

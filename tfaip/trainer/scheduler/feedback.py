@@ -143,20 +143,19 @@ class FeedbackParams(LearningRateParams):
             self.best_monitor, self.best_mode = best.monitor, best.mode
         self.lav_names = {}
         self.lav_names = {name: measured_name(name, logged, logs_lav) for name in self.monitored()}
-        if not any(name in logged or (logs_lav and LAV_NAME.match(name)) for name in self.monitored()):
-            self._raise_unknown(logged, logs_lav)
+        self._check_monitored(logged, logs_lav)
 
     def check_lav(self, measured: Sequence[str]) -> None:
-        names = self.monitored()
-        if all(LAV_NAME.match(name) for name in names) and not set(names) & set(measured):
-            self._raise_unknown(measured)
+        if all(map(LAV_NAME.match, self.monitored())):
+            self._check_monitored(measured)
 
-    def _raise_unknown(self, logged: Sequence[str], logs_lav: bool = False) -> None:
+    def _check_monitored(self, logged: Sequence[str], logs_lav: bool = False) -> None:
+        """Raise unless one of the monitored values is logged, or may be one of LAV that is not known yet."""
         names = self.monitored()
-        known = shorten_text(", ".join(sorted(logged)), 120)
-        if logs_lav:
-            known += ", and those of LAV, lav_l0_..."
-        raise FieldError("monitor", names[0] if len(names) == 1 else names or None, f"a logged value ({known})")
+        if not any(name in logged or (logs_lav and LAV_NAME.match(name)) for name in names):
+            known = shorten_text(", ".join(sorted(logged)), 120)
+            known += ", and those of LAV, lav_l0_..." if logs_lav else ""
+            raise FieldError("monitor", names[0] if len(names) == 1 else names or None, f"a logged value ({known})")
 
     def difference(self, name: str, history: History, old: int, new: int) -> float:
         """Return how much worse epoch `new` is than epoch `old`; both have a score."""

@@ -12,7 +12,7 @@ from tfaip.params import ParamsBase, option
 from tfaip.params.fields import FieldError, below
 from tfaip.params.types import FunctionByName, FunctionName, expected_function
 from tfaip.trainer.best import BestModel
-from tfaip.trainer.history import EpochRecord, History
+from tfaip.trainer.history import History
 from tfaip.util.text import shorten
 from tfaip.util.typing import Tensor
 
@@ -133,7 +133,11 @@ class LearningRateParams(ParamsBase):
         if not self.step_function and type(self).value is LearningRateParams.value:
             expected = f"True, as {type(self).__name__} does not implement value() and so has one rate per epoch"
             raise FieldError("step_function", False, expected)
-        self.check_rates()
+        if isinstance(self.rates, dict):  # a list may be longer than the training
+            for epoch in self.rates:
+                if not 1 <= epoch <= (self.epochs or math.inf):
+                    expected = f"epochs from 1 to {self.epochs or 'the last'} of the training; one is {shorten(epoch)}"
+                    raise FieldError("rates", self.rates, expected)
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
         """Compute the rule: the factor on `scale()` at a time.
@@ -188,10 +192,6 @@ class LearningRateParams(ParamsBase):
         base = self.scale() if self.is_continuous() and not is_listed else rate
         return rate, base, is_listed
 
-    def continue_from(self, chosen: History) -> History:
-        """Continue after the rates that a file gives to a new training; return the rates of its first epochs."""
-        return chosen
-
     def rate_of_update(self, time: UpdateTime, xp: Any) -> Tensor:
         """Compute the rate of an update of an epoch that is not listed, if `is_continuous()`; `time.lr` is the base."""
         rate = time.lr * self.value_after(time.epoch, xp)
@@ -214,20 +214,6 @@ class LearningRateParams(ParamsBase):
     def keeps_best(self, epoch: int, history: History) -> bool:
         """Return True if the weights at the end of a recorded epoch are those that may be restored."""
         return False
-
-    def check_rates(self) -> None:
-        """Check the epochs of the listed rates; called again when the length of the training is known.
-
-        Raises:
-            FieldError: if an epoch is not part of the training.
-        """
-        if not isinstance(self.rates, dict):
-            return  # a list may be longer than the training
-        last = math.inf if self.epochs is None else self.epochs
-        for epoch in self.rates:
-            if not 1 <= epoch <= last:
-                epochs = "from 1" if self.epochs is None else f"from 1 to {self.epochs}, the last of the training"
-                raise FieldError("rates", self.rates, f"epochs {epochs}; one is {shorten(epoch)}")
 
     def check_run(self, best: BestModel | None, logged: Sequence[str], logs_lav: bool) -> None:
         """Check what depends on the scenario, and import the functions that the user names, before the first batch.
@@ -345,21 +331,11 @@ class FlatParams(LearningRateParams):
 
 
 class ConstantParams(FlatParams):
-    """Constant lr; after `rates`, or the rates of a `history_file`, its last value."""
+    """Constant lr; after `rates` its last value."""
 
     def rule_rate(self, epoch: int, history: History) -> float:
         last = self.last_listed(before=epoch)
         return self.lr if last is None else last[1]
-
-    def continue_from(self, chosen: History) -> History:
-        rates = {epoch: rate for epoch in chosen.epochs if (rate := chosen[epoch].lr) is not None}
-        if not rates:
-            return chosen
-        last, given, rate = max(rates), {**self.listed(), **rates}, self._bounded(self.lr)
-        for epoch in range(1, min(last, (self.epochs or last) + 1)):
-            rate = rates[epoch] = given.get(epoch, rate)
-        self.lr, self.rates = rates[last], {epoch: given[epoch] for epoch in self.listed() if epoch > last}
-        return History({epoch: EpochRecord(rate) for epoch, rate in rates.items()})
 
     def uses_lr(self, epoch: int) -> bool:
         return self.last_listed(before=epoch + 1) is None
