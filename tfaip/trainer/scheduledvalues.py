@@ -330,6 +330,7 @@ class EpochSchedules:
         schedules = schedules_of(params)
         self._of_data = [schedule for schedule in schedules if schedule.is_of_data]
         self._of_objects = [schedule for schedule in schedules if schedule.is_of_epoch and not schedule.is_of_data]
+        self._objects: dict[str, list[Any]] = {}
         self._current: list[float] = []
         self._opened = ExitStack()
         self._changed = ExitStack()
@@ -358,11 +359,12 @@ class EpochSchedules:
 
     def set_numbers(self, epoch: int, model: TrainingModel) -> None:
         """Set the dropout rates and each momentum of an epoch (from 1)."""
-        objects = objects_of_epochs(model) if self._of_objects else {}
+        if self._of_objects and not self._objects:  # before a rate is set to 0
+            self._objects = objects_of_epochs(model)
         for schedule in self._of_objects:
             name = schedule.path.rpartition(".")[2]
             value = schedule.value_in(epoch) or (_NO_MOMENTUM if name == "momentum" else 0.0)
-            for owner in objects[schedule.path]:
+            for owner in self._objects[schedule.path]:
                 before = getattr(owner, name)
                 if value != before:
                     self._changed.callback(setattr, owner, name, before)
@@ -409,14 +411,12 @@ def objects_of_epochs(model: TrainingModel) -> dict[str, list[Any]]:
     """Return the layers and optimizers of Keras whose rate or momentum epochs set, by the path of the target."""
     import keras
 
-    from tfaip.model.variables import all_layers_by_path
-
     dropouts = (keras.layers.Dropout, keras.layers.GaussianDropout)  # the spatial ones are derived from the first
     found: dict[str, list[Any]] = {}
-    for path, layer in all_layers_by_path(model.graph).items():
+    for path, layer in _layers_of(model).items():
         # One that was made with rate 0 has no random generator, and needs it before the model is built.
-        if isinstance(layer, dropouts) and hasattr(layer, "seed_generator"):
-            found[_graph_path(path, "rate")] = [layer]
+        if isinstance(layer, dropouts) and layer.rate > 0:
+            found[f"{path}.rate"] = [layer]
     for group in model.optimizer.groups:
         if hasattr(group, "momentum"):
             found.setdefault(f"{OPTIMIZER}{group.setup.momentum}", []).append(group)
@@ -425,14 +425,16 @@ def objects_of_epochs(model: TrainingModel) -> dict[str, list[Any]]:
 
 def scheduled_values(model: TrainingModel) -> dict[str, ScheduledValue]:
     """Return the numbers that were made with `scheduled`, by the path of the target."""
-    from tfaip.model.variables import all_layers_by_path
-
     found: dict[str, ScheduledValue] = {}
-    for path, layer in {"": model.graph, **all_layers_by_path(model.graph)}.items():
+    for path, layer in _layers_of(model).items():
         values = getattr(layer, "scheduled_values", {})
-        found.update({_graph_path(path, name): value for name, value in values.items()})
+        found.update({f"{path}.{name}": value for name, value in values.items()})
     return {**found, **{f"{MODEL}{name}": value for name, value in model.model_base.scheduled_values.items()}}
 
 
-def _graph_path(path: str, name: str) -> str:
-    return GRAPH + f"{path}/{name}".lstrip("/").replace("/", ".")
+def _layers_of(model: TrainingModel) -> dict[str, Any]:
+    """Return the graph and all of its layers by the paths with which their targets begin."""
+    from tfaip.model.variables import all_layers_by_path
+
+    layers = {"": model.graph, **all_layers_by_path(model.graph)}
+    return {f"{GRAPH}{path.replace('/', '.')}".rstrip("."): layer for path, layer in layers.items()}

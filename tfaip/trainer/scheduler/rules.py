@@ -170,7 +170,7 @@ class LearningRateParams(ParamsBase):
             return listed
         # The bounds apply after a decision, also after one to hold: a listed rate below `min_lr` is
         # followed by `min_lr` in the next epoch that is not listed.
-        return self._bounded(self.rule_rate(epoch, history))
+        return min(max(self.rule_rate(epoch, history), self.min_lr), self._upper_bound())
 
     def of_epoch(self, epoch: int, history: History, is_held: bool = False) -> tuple[float, float, bool]:
         """Return the rate of an epoch: that in the history, if the user has chosen it there, else that of the rule.
@@ -269,9 +269,6 @@ class LearningRateParams(ParamsBase):
     def uses_lr(self, epoch: int) -> bool:
         """Return True if `lr` has an effect on the rates from an epoch on; False if others take its place."""
         return self.epochs is None or not self.listed().keys() >= set(range(epoch, self.epochs + 1))
-
-    def _bounded(self, rate: float) -> float:
-        return min(max(rate, self.min_lr), self._upper_bound())
 
     def _upper_bound(self) -> float:
         return math.inf if self.max_lr is None else self.max_lr
