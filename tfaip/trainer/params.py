@@ -257,7 +257,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         self.checkpoint_every_n_updates()
         self.learning_rate.epochs = self.epochs
         with below("learning_rate"):
-            self.learning_rate.__post_init__()  # checks the epochs of `rates`
+            LearningRateParams.__post_init__(self.learning_rate)  # checks the epochs of `rates`
 
     def run_directory(self) -> RunDirectory | None:
         """Return the directory that a training with these params writes to, or None if it writes nothing.
