@@ -108,7 +108,7 @@ def test_a_run_completes_a_copy_of_the_params(tmp_path: Path) -> None:
     assert flat_params(params.to_dict()) == {**before, "current_epoch": 3}  # as tfaip 1.2 counts it there
     stored = json.loads((tmp_path / "run" / "trainer_params.json").read_text())
     assert stored["random_seed"] == trainer.params.random_seed is not None
-    assert stored["learning_rate"]["best_monitor"] == "val_loss/mean_epoch"
+    assert stored["learning_rate"]["modes"] == {"val_loss/mean_epoch": "min"}
     assert stored["scenario"]["scenario_id"] == "test.trainer.line:LineScenario"
     assert not stored["overwrite"]
     # A resume takes the drawn seed from the checkpoint.

@@ -51,10 +51,6 @@ class EventWriter:
         if values:
             self._write_summary([{"tag": tag, "simple_value": value} for tag, value in values.items()], step)
 
-    def text(self, tag: str, text: str, step: int) -> None:
-        """Write a text, in Markdown."""
-        self._write(tag, "text", [text.encode()], step)
-
     def image(self, tag: str, image: np.ndarray, step: int) -> None:
         """Write an image `[height, width, channels]`, or `[n, ...]`, uint8 or floats in [0, 1]."""
         images = image[None] if image.ndim == 3 else image

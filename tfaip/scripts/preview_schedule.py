@@ -53,7 +53,7 @@ def main(name: str, flags: list[str]) -> None:
             has_own = stage.params is not params and not stage.reads_stages
             stages.append((stage, *(_size_and_network(stage.params, scenario) if has_own else plain)))
         if params.history_file is not None and Path(params.history_file).exists():
-            history = params.learning_rate.continue_from(read_history(Path(params.history_file)).rates_only())
+            history = read_history(Path(params.history_file))
         found = preview_rates(stages, history)
     if preview.has_stages:
         print("\n".join([*preview.table(), ""]))

@@ -124,9 +124,14 @@ class Training:
         self.best = self._choose_best_model()
         mode = params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN
         self.display = create_progress_display(mode, self.best.monitor, self.model.only_loss)
-        name, batch = stage.name if run.preview.has_stages else None, partial(first_batch, sample_data)
-        self.events = TensorBoardEvents(run.output.directory, params, scenario, self.model, batch, name)
+        batch = partial(first_batch, sample_data)
+        self.events = TensorBoardEvents(run.output.directory, params, scenario, self.model, batch)
         self._prepare_export(batch, checked)
+
+    @property
+    def shown_stage(self) -> str | None:
+        """Name of the stage for the progress; None: the run has no stages."""
+        return self.stage.name if self.run.preview.has_stages else None
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -177,7 +182,7 @@ class Training:
             for epoch in history.of_epochs(self.stage.first_epoch, self.stage.last_epoch).epochs:
                 shown += [name for name in history.values(epoch) if names.LAV_NAME.fullmatch(name)]
         complete = "the history of the trainer" if self.params.output_dir is None else names.LOG_FILE
-        return EpochTable(shown, self.best.monitor, self.model.only_loss, complete, self.events.stage)
+        return EpochTable(shown, self.best.monitor, self.model.only_loss, complete, self.shown_stage)
 
     @property
     def stop_reason(self) -> StopReason | None:

@@ -293,7 +293,7 @@ class TrainingEpoch(StepCallbacks):
         training, model, params = self._training, self._training.model, self._training.params
         batches = self._batches(position, self._samples_before)
         lengths = training.train_data.params.bucket_lengths()
-        stage = "" if training.events.stage is None else f" ({training.events.stage})"
+        stage = "" if training.shown_stage is None else f" ({training.shown_stage})"
         training.display.start(f"Epoch {self.number}/{params.epochs}{stage}", self.steps, self._done_before)
         self.user_stops = bool(model.stop_training)
         try:

@@ -144,7 +144,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     log_every_n_updates: int = option(
         0, "Log means over every n updates of an epoch, for TensorBoard and callbacks with on_log (0: never)", low=0
     )
-    profile: bool = option(False, "Trace a part of the training for TensorBoard (needs tensorboard-plugin-profile)")
+    profile: bool = option(False, "Trace a part of the training for TensorBoard (tensorboard-plugin-profile shows it)")
     profile_steps: list[int] = option(
         [10, 20],
         "First and last batch to trace, counted from 1; both are rounded up to whole executions (steps_per_execution)",
@@ -254,7 +254,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         self.checkpoint_every_n_updates()
         self.learning_rate.epochs = self.epochs
         with below("learning_rate"):
-            self.learning_rate.check_rates()
+            LearningRateParams.__post_init__(self.learning_rate)  # checks the epochs of `rates`
 
     def run_directory(self) -> RunDirectory | None:
         """Return the directory that a training with these params writes to, or None if it writes nothing.

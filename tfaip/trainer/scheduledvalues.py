@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
@@ -19,7 +19,7 @@ from tfaip.params.fields import FieldAdvice, FieldError, Limits, below, limits_o
 from tfaip.params.tree import Place, children, get_path, is_node, post_init, walk_places
 from tfaip.params.types import field_types
 from tfaip.trainer.run.names import SCHEDULED_PREFIX
-from tfaip.trainer.scheduler.rules import Interpolation, interpolate
+from tfaip.trainer.scheduler.rules import Interpolation, check_points, interpolate
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten
 
@@ -45,10 +45,6 @@ _VALIDATION = ("gen.val.", "gen.setup.val.")
 # Attributes of objects of Keras that are set then.
 _OF_OBJECTS = re.compile(r"graph\..*\.rate|optimizer\.(.*\.)?momentum")
 _DROPOUT = Limits(low=0, below=1, finite=True)
-_TARGETS = (
-    "what can: numbers of graph.*, model.*, loss_weights.*, optimizer.*, weight_noise.*, weight_penalties.*, and with "
-    "the next epoch gen.*, setup.train.* and data.pre_proc.*; see docs/schedules.md"
-)
 # In the place of a momentum of 0, for which Keras would not keep the means of the gradients up to date.
 _NO_MOMENTUM = 1e-30
 
@@ -72,24 +68,13 @@ class ScheduleParams(ParamsBase):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.points or min(self.points) < 0:
-            raise FieldError("points", self.points, "numbers of completed epochs, at least 0, with values")
-        if self.interpolation is Interpolation.EXPONENTIAL and min(self.points.values()) <= 0:
-            expected = "values above 0 for exponential interpolation"
-            raise FieldError("points", self.points, expected, others=["interpolation"])
+        check_points(self.points, self.interpolation)
 
-    def value(self, epochs: Any, xp: Any = None) -> Any:
-        """Return the value after a (fractional) number of completed epochs.
+    def value(self, epochs: float) -> float:
+        """Return the value after a (fractional) number of completed epochs."""
+        import numpy as np
 
-        Args:
-            epochs: a number, or a float32 scalar of the step.
-            xp: `keras.ops` in the step; None: NumPy.
-        """
-        if xp is None:
-            import numpy as np
-
-            return float(interpolate(self.points, self.interpolation, np.float64(epochs), np))
-        return interpolate(self.points, self.interpolation, epochs, xp)
+        return float(interpolate(self.points, self.interpolation, np.float64(epochs), np))
 
 
 @dataclass(frozen=True)
@@ -100,11 +85,13 @@ class Schedule:
         place: dotted path of its params from the trainer params.
         path: of the target: from the trainer params, or with the prefix `graph.`.
         params: points and interpolation.
+        is_whole: True if the target is a whole number.
     """
 
     place: str
     path: str
     params: ScheduleParams
+    is_whole: bool = False
 
     @property
     def name(self) -> str:
@@ -126,10 +113,16 @@ class Schedule:
         """True if it is set at the beginning of an epoch: data, the rate of a dropout of Keras, a momentum."""
         return self.is_of_data or _OF_OBJECTS.fullmatch(self.path) is not None
 
-    def refused(self, text: str) -> FieldAdvice:
+    def value_in(self, epoch: int) -> float:
+        """Return the value at the beginning of an epoch (from 1), that of a whole number rounded."""
+        value = self.params.value(epoch - 1)
+        return int(value + 0.5) if self.is_whole else value
+
+    def refused(self, reason: str) -> FieldAdvice:
         """Return the error of a target that cannot be scheduled."""
         field = f"{self.place}.target"
-        return FieldAdvice(f"{{{field}}} {shorten(self.params.target)} cannot be scheduled{text}", field)
+        target = shorten(self.params.target)
+        return FieldAdvice(f"{{{field}}} {target} cannot be scheduled{reason}; see docs/schedules.md", field)
 
 
 def shown_name(path: str) -> str:
@@ -147,7 +140,7 @@ def schedules_of(params: Any) -> list[Schedule]:
     for index, schedule in enumerate(params.schedules):
         made = Schedule(f"{SCHEDULES_FIELD}.{index}", path_of(params, schedule.target), schedule)
         if not made.is_of_model:
-            _type_of(params, made)
+            made = replace(made, is_whole=_is_whole(params, made))
         with below(made.place):
             if made.path in found:
                 raise FieldError("target", schedule.target, "a target that no other schedule has")
@@ -218,19 +211,19 @@ def _limits(params: Any, path: str) -> Limits | None:
     return found
 
 
-def _type_of(params: Any, schedule: Schedule) -> type[int] | type[float]:
-    """Return the type of the number that is a target in the params; raise if there is none."""
+def _is_whole(params: Any, schedule: Schedule) -> bool:
+    """Return True if a target in the params is a whole number; raise if there is no number."""
     parent, _, name = schedule.path.rpartition(".")
     try:
         value, node = get_path(params, schedule.path), get_path(params, parent)
     except UsageError as error:
-        raise schedule.refused(f" ({_TARGETS}): {error}") from error
+        raise schedule.refused(f": {error}") from error
     cls: Any = type(node)
     declared: Any = field_types(cls).get(name) if is_node(node) else type(value)
-    for kind in (float, int):
-        if kind in (declared, *get_args(declared)):
-            return kind
-    raise schedule.refused(f" ({_TARGETS}): it is no number, but {shorten(value)}")
+    kinds = [kind for kind in (float, int) if kind in (declared, *get_args(declared))]
+    if not kinds:
+        raise schedule.refused(f": it is no number, but {shorten(value)}")
+    return kinds[0] is int
 
 
 def with_value(owner: Any, path: str, value: Any) -> Any:
@@ -265,10 +258,9 @@ class StepSchedules:
 
         self._ops = keras.ops
         self._known = [schedule for schedule in schedules_of(params) if not schedule.is_of_data]
-        self._schedules = [schedule for schedule in self._known if not schedule.is_of_epoch]
-        self._targets: list[keras.Variable] = []
+        self._targets: list[tuple[Schedule, keras.Variable]] = []
         self._numbers: list[str] = []
-        paths = [schedule.path for schedule in self._schedules if not schedule.is_of_model]
+        paths = [schedule.path for schedule in self._known if not (schedule.is_of_model or schedule.is_of_epoch)]
         self.variables = {path: keras.Variable(0.0, trainable=False, dtype="float32") for path in paths}
         """Variables in the place of numbers of the trainer params, by path; model and optimizer have to own them."""
 
@@ -288,17 +280,16 @@ class StepSchedules:
         """
         known: dict[str, Any] = {path: self.variables.get(path) for path in self._numbers}
         known.update({f"{LOSS_WEIGHTS}{name}": model.loss_weights.get(name) for name in model.loss_names})
-        known.update(dict.fromkeys(objects_of_epochs(model)))
         known.update(scheduled_values(model))
+        objects = objects_of_epochs(model)
         for schedule in self._known:
-            if schedule.path not in known:
-                names = ", ".join(sorted(map(shown_name, known)))
+            if schedule.path not in (objects if schedule.is_of_epoch else known):
+                names = ", ".join(sorted(map(shown_name, {*known, *objects})))
                 log.info("values that can be scheduled: %s", names)  # in full: a command shortens its errors
                 is_dropout = schedule.is_of_epoch and schedule.path.startswith(GRAPH)
-                made = " (the layer must be made with a rate above 0)" if is_dropout else ""
-                of_data = "with the next epoch numbers of gen.*, setup.train.* and data.pre_proc.*"
-                raise schedule.refused(f"{made}; what can: {names}; {of_data}")
-        self._targets = [known[schedule.path] for schedule in self._schedules]
+                made = " (rate is that of a Keras dropout made with one above 0)" if is_dropout else ""
+                raise schedule.refused(f"{made}; what can: {names}, and numbers of the training data")
+        self._targets = [(schedule, known[schedule.path]) for schedule in self._known if not schedule.is_of_epoch]
         self._model = model
         if self._targets or model.noise is not None:
             model.follow(self)
@@ -316,12 +307,12 @@ class StepSchedules:
         # executed it.
         optimizer = self._model.optimizer
         self._assign(optimizer.schedule.completed_epochs(optimizer.batches - 1))
-        named = zip(self._schedules, self._targets, strict=True)
-        return {f"{SCHEDULED_PREFIX}{schedule.name}": float(variable + 0.0) for schedule, variable in named}
+        return {f"{SCHEDULED_PREFIX}{schedule.name}": float(variable + 0.0) for schedule, variable in self._targets}
 
     def _assign(self, epochs: Tensor) -> None:
-        for schedule, variable in zip(self._schedules, self._targets, strict=True):
-            variable.assign(schedule.params.value(epochs, self._ops))
+        for schedule, variable in self._targets:
+            points = schedule.params
+            variable.assign(interpolate(points.points, points.interpolation, epochs, self._ops))
 
 
 class EpochSchedules:
@@ -336,18 +327,13 @@ class EpochSchedules:
 
     def __init__(self, params: Any) -> None:
         self._params = params
-        self._schedules = [schedule for schedule in schedules_of(params) if schedule.is_of_epoch]
-        of_data = [schedule for schedule in self._schedules if schedule.is_of_data]
-        self._whole = {schedule.path for schedule in of_data if _type_of(params, schedule) is int}
-        self._data: dict[str, float] = {}
-        self._objects: Mapping[str, list[Any]] | None = None
+        schedules = schedules_of(params)
+        self._of_data = [schedule for schedule in schedules if schedule.is_of_data]
+        self._of_objects = [schedule for schedule in schedules if schedule.is_of_epoch and not schedule.is_of_data]
+        self._objects: dict[str, list[Any]] = {}
+        self._current: list[float] = []
         self._opened = ExitStack()
         self._changed = ExitStack()
-
-    def values(self, epoch: int) -> dict[str, float]:
-        """Return all values of an epoch (from 1) by path, whole numbers of the data rounded."""
-        values = {schedule.path: schedule.params.value(epoch - 1) for schedule in self._schedules}
-        return {path: int(value + 0.5) if path in self._whole else value for path, value in values.items()}
 
     def params_of(self, epoch: int) -> Any:
         """Return a copy of the trainer params with the values of the data in an epoch; the rest is shared.
@@ -356,13 +342,13 @@ class EpochSchedules:
             FieldError: if a value is not allowed; its path begins at the trainer params.
         """
         params = self._params
-        for path, value in self._of_data(epoch).items():
-            params = with_value(params, path, value)
+        for schedule in self._of_data:
+            params = with_value(params, schedule.path, schedule.value_in(epoch))
         return params
 
     def params_of_epochs(self) -> Iterator[Any]:
         """Yield the trainer params of each epoch up to the last point, see `params_of`."""
-        last = max((max(schedule.params.points) for schedule in self._schedules), default=-1.0)
+        last = max((max(schedule.params.points) for schedule in self._of_data), default=-1.0)
         for epoch in range(1, int(min(last + 1, self._params.epochs)) + 1):
             yield self.params_of(epoch)
 
@@ -373,12 +359,12 @@ class EpochSchedules:
 
     def set_numbers(self, epoch: int, model: TrainingModel) -> None:
         """Set the dropout rates and each momentum of an epoch (from 1)."""
-        if self._objects is None:
+        if self._of_objects and not self._objects:  # before a rate is set to 0
             self._objects = objects_of_epochs(model)
-        for path, number in self.values(epoch).items():
-            name = path.rpartition(".")[2]
-            value = number or (_NO_MOMENTUM if name == "momentum" else 0.0)
-            for owner in () if path.startswith(_OF_DATA) else self._objects[path]:
+        for schedule in self._of_objects:
+            name = schedule.path.rpartition(".")[2]
+            value = schedule.value_in(epoch) or (_NO_MOMENTUM if name == "momentum" else 0.0)
+            for owner in self._objects[schedule.path]:
                 before = getattr(owner, name)
                 if value != before:
                     self._changed.callback(setattr, owner, name, before)
@@ -395,10 +381,10 @@ class EpochSchedules:
             current: the pipeline of the epoch before, or of the params.
             create: creates one of trainer params, scenario and data.
         """
-        values = self._of_data(epoch)
-        if values == self._data:  # also if nothing is scheduled
+        values = self._values_of_data(epoch)
+        if values == self._current:  # also if nothing is scheduled
             return current
-        self._data = values
+        self._current = values
         self._opened.close()
         changed, data = self.params_of(epoch), scenario.data
         if changed.scenario is not self._params.scenario:
@@ -407,18 +393,18 @@ class EpochSchedules:
 
     def position(self, epoch: int, position: Position) -> Position:
         """Return where an epoch (from 1) begins that follows this position."""
-        if epoch == 1 or self._of_data(epoch) == self._of_data(epoch - 1):
+        if epoch == 1 or self._values_of_data(epoch) == self._values_of_data(epoch - 1):
             return position
-        started = position.consumed > 0 or position.emitted > 0
-        number = position.pass_index + 1 if started else position.pass_index
-        return replace(position, pass_index=number, consumed=0, emitted=0, pending=())
+        has_begun = position.consumed > 0 or position.emitted > 0
+        return replace(position, pass_index=position.pass_index + has_begun, consumed=0, emitted=0, pending=())
 
     def logged(self, epoch: int) -> Logs:
         """Return the values of an epoch by logged name."""
-        return {f"{SCHEDULED_PREFIX}{shown_name(path)}": float(value) for path, value in self.values(epoch).items()}
+        schedules = [*self._of_data, *self._of_objects]
+        return {f"{SCHEDULED_PREFIX}{schedule.name}": float(schedule.value_in(epoch)) for schedule in schedules}
 
-    def _of_data(self, epoch: int) -> dict[str, float]:
-        return {path: value for path, value in self.values(epoch).items() if path.startswith(_OF_DATA)}
+    def _values_of_data(self, epoch: int) -> list[float]:
+        return [schedule.value_in(epoch) for schedule in self._of_data]
 
 
 def objects_of_epochs(model: TrainingModel) -> dict[str, list[Any]]:
@@ -430,7 +416,7 @@ def objects_of_epochs(model: TrainingModel) -> dict[str, list[Any]]:
     for path, layer in _layers_of(model).items():
         # One that was made with rate 0 has no random generator, and needs it before the model is built.
         if isinstance(layer, dropouts) and layer.rate > 0:
-            found[_graph_path(path, "rate")] = [layer]
+            found[f"{path}.rate"] = [layer]
     for group in model.optimizer.groups:
         if hasattr(group, "momentum"):
             found.setdefault(f"{OPTIMIZER}{group.setup.momentum}", []).append(group)
@@ -440,17 +426,15 @@ def objects_of_epochs(model: TrainingModel) -> dict[str, list[Any]]:
 def scheduled_values(model: TrainingModel) -> dict[str, ScheduledValue]:
     """Return the numbers that were made with `scheduled`, by the path of the target."""
     found: dict[str, ScheduledValue] = {}
-    for path, layer in {"": model.graph, **_layers_of(model)}.items():
+    for path, layer in _layers_of(model).items():
         values = getattr(layer, "scheduled_values", {})
-        found.update({_graph_path(path, name): value for name, value in values.items()})
+        found.update({f"{path}.{name}": value for name, value in values.items()})
     return {**found, **{f"{MODEL}{name}": value for name, value in model.model_base.scheduled_values.items()}}
 
 
 def _layers_of(model: TrainingModel) -> dict[str, Any]:
+    """Return the graph and all of its layers by the paths with which their targets begin."""
     from tfaip.model.variables import all_layers_by_path
 
-    return all_layers_by_path(model.graph)
-
-
-def _graph_path(path: str, name: str) -> str:
-    return GRAPH + f"{path}/{name}".lstrip("/").replace("/", ".")
+    layers = {"": model.graph, **all_layers_by_path(model.graph)}
+    return {f"{GRAPH}{path.replace('/', '.')}".rstrip("."): layer for path, layer in layers.items()}

@@ -248,14 +248,6 @@ def load_history(run: Run, is_resumed: bool) -> None:
         _read_history_file(run, path, is_resumed)
     if run.devices.num_processes > 1:
         progress.history = History.parse(broadcast(run.devices, progress.history.text()))
-    if is_resumed:
-        return
-    given, rules = progress.history, [params.learning_rate]
-    reached = None if run.latest is None else run.latest.params
-    if reached is not None and reached is not params and reached.learning_rate == params.learning_rate:
-        rules.append(reached.learning_rate)
-    for rule in rules:
-        progress.history = rule.continue_from(given)
 
 
 def _read_history_file(run: Run, path: Path, is_resumed: bool) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from test.trainer.line import LineTrainerParams, Weights, line_params, train, weight
 from tfaip.errors import UsageError
-from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.scheduler import ConstantParams, LearningRateParams, NewbobAbsParams, NewbobRelParams
 from tfaip.trainer.stages.params import TrainStage
@@ -93,12 +92,12 @@ RATES_OF_RETURNN = "{\n2: EpochData(learningRate=0.25, error={'dev_score': 2.0})
 def test_a_chosen_rate_wins_over_a_continuous_rule(tmp_path: Path) -> None:
     file, run, rule = tmp_path / "rates.json", tmp_path / "run", ConstantParams(lr=1.0)
     file.write_text('{"2": {"lr": 0.25}}')
-    assert weight(train(falling(run, rule, epochs=3, history_file=str(file)))) == 10 - 1 - 0.25 - 0.25
-    assert [record["lr"] for record in json.loads(file.read_text()).values()] == [1.0, 0.25, 0.25]
+    assert weight(train(falling(run, rule, epochs=3, history_file=str(file)))) == 10 - 1 - 0.25 - 1
+    assert [record["lr"] for record in json.loads(file.read_text()).values()] == [1.0, 0.25, 1.0]
     assert not (run / "history.json").exists()
     assert json.loads((run / "trainer_params.json").read_text())["history_file"] == str(file)
     again = train(falling(run, rule, epochs=4, history_file=str(file)), restore=True)
-    assert weight(again) == 10 - 1 - 0.25 - 0.25 - 1  # lr of a resume
+    assert weight(again) == 10 - 1 - 0.25 - 1 - 1
     with pytest.raises(UsageError, match="gone is no directory: change --trainer.history_file"):
         train(falling(None, rule, history_file=str(tmp_path / "gone" / "rates.json")))
 
@@ -109,17 +108,16 @@ def test_a_rate_file_of_returnn_gives_rates_and_is_never_replaced(
 ) -> None:
     file, run, rule = tmp_path / "learning_rates", tmp_path / "run", ConstantParams(lr=1.0)
     file.write_text(RATES_OF_RETURNN)
-    # A stage with the rule of the run continues with the last rate too.
     stages = {"early": TrainStage(epochs=3), "own": TrainStage(epochs=1, overrides={"learning_rate.lr": "0.5"})}
     train(falling(run, rule, history_file=str(file), stages=stages))
     assert f"rates of 1 epochs are those in {file}" in caplog.messages
-    assert rates_of(run) == [1.0, 0.25, 0.25, 0.5, 0.25]
+    assert rates_of(run) == [1.0, 0.25, 1.0, 0.5, 1.0]
     assert json.loads((run / "trainer_params.json").read_text())["history_file"] is None
     with pytest.raises(UsageError, match="a learning_rate_file of RETURNN, which gives rates to a new training only"):
         train(falling(run, rule, epochs=6, history_file=str(file), stages=stages), restore=True)
     assert file.read_text() == RATES_OF_RETURNN
     # Without an output directory there is no history at all.
-    assert weight(train(falling(None, rule, epochs=3, history_file=str(file)))) == 8.5
+    assert weight(train(falling(None, rule, epochs=3, history_file=str(file)))) == 7.75
 
 
 def test_an_unknown_monitor_is_refused_before_the_first_batch(tmp_path: Path) -> None:
@@ -169,13 +167,3 @@ def test_averages_begin_anew_at_the_best_weights(tmp_path: Path) -> None:
     third, _ = sgd(first, 0.0, 1.0)
     # The validation sees half of the last weight, and half of the best one.
     assert records_of(tmp_path / "run")["3"]["values"]["val_loss"] == pytest.approx((first / 2 + third / 2) ** 2)
-
-
-def test_a_constant_rate_goes_on_with_the_last_one_of_a_file() -> None:
-    rule, chosen = ConstantParams(lr=1.0, rates={1: 0.75, 6: 0.125}, epochs=9), History()
-    for epoch, rate in ((2, 0.25), (4, 0.0)):
-        chosen.set_default_rate(epoch, rate)
-    chosen = rule.continue_from(chosen)
-    assert {epoch: chosen[epoch].lr for epoch in chosen.epochs} == {1: 0.75, 2: 0.25, 3: 0.25, 4: 0.0}
-    assert [rule.rate(epoch, chosen) for epoch in range(5, 8)] == [0.0, 0.125, 0.125]
-    assert ConstantParams(epochs=2).continue_from(History({10**8: EpochRecord(0.5)})).epochs == [1, 2, 10**8]

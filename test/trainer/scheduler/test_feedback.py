@@ -115,11 +115,12 @@ def test_the_first_monitored_value_that_there_is() -> None:
 
 
 def test_by_default_it_follows_the_best_model() -> None:
-    params = NewbobRelParams(lr=1.0)
-    params.check_run(BestModel("max", "val_acc"), ["loss", "val_acc"], logs_lav=False)
+    params, best, logged = NewbobRelParams(lr=1.0), BestModel("max", "val_acc"), ["loss", "val_acc"]
+    params.check_run(best, logged, logs_lav=False)
     history = History({e: EpochRecord(1.0, {"val_acc": e / 2, "loss": 1.0}) for e in (1, 2)})
     assert params.decision(3, history) is Decision.GROW
     params.monitor = "loss"
+    params.check_run(best, logged, logs_lav=False)
     assert params.decision(3, history) is Decision.DECAY  # min: it is another value
 
 

@@ -12,7 +12,7 @@ from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.errors import UsageError
 from tfaip.scripts import preview_schedule
 from tfaip.trainer.optimizer import OptimizerGroupParams, SGDOptimizer
-from tfaip.trainer.scheduledvalues import _TARGETS, ScheduleParams, schedules_of, schedules_without
+from tfaip.trainer.scheduledvalues import ScheduleParams, schedules_of, schedules_without
 from tfaip.trainer.scheduler.rules import Interpolation
 
 
@@ -33,8 +33,8 @@ GROUPED = SGDOptimizer(groups=[OptimizerGroupParams("line/kernel", optimizer=SGD
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("optimizer.epsilon", f" ({_TARGETS}): optimizer (SGDOptimizer) has no 'epsilon'"),
-        ("graph.drop.rate", " (the layer must be made with a rate above 0); what can: graph.sharpness, loss_weights"),
+        ("optimizer.epsilon", ": optimizer (SGDOptimizer) has no 'epsilon'; expected one"),
+        ("graph.drop.rate", " (rate is that of a Keras dropout made with one above 0); what can: graph.sharpness"),
     ],
 )
 def test_a_target_that_cannot_be_is_refused_with_those_that_can(target: str, message: str, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_value_that_the_target_cannot_have_is_refused(target: str, points: dic
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"points": {}}, "points is {}, expected numbers of completed epochs, at least 0"),
+        ({"points": {}}, "points is {}, expected values by number of completed epochs, finite and at least 0"),
         ({"points": {0: 0.0}, "interpolation": Interpolation.EXPONENTIAL}, "values above 0 for exponential"),
     ],
 )

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams, train
 from test.trainer.scheduler.test_control_runs import sgd, swinging
@@ -76,10 +75,6 @@ def test_the_history_names_the_stages(tmp_path: Path) -> None:
     named = [(record["meta"]["stage"], record["meta"].get("rate_control")) for record in history.values()]
     assert named == [("a", None), ("a", None), ("b", False), ("main", None)]
     assert "stage b: epochs 3 to 3" in (run / "train.log").read_text()
-    events = EventAccumulator(str(run / "train"))
-    events.Reload()
-    texts = [(event.step, event.tensor_proto.string_val[0].decode()) for event in events.Tensors("stage")]
-    assert texts == [(1, "a"), (3, "b"), (4, "main")]
 
 
 def newbob(epochs: int, **fields: Any) -> dict[str, Any]:

@@ -2,9 +2,8 @@
 
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from itertools import groupby, zip_longest
+from itertools import groupby
 
 from tfaip.model.losses import TOTAL_LOSS
 from tfaip.trainer.params import ProgressBarMode
@@ -60,16 +59,6 @@ def _column_name(name: str, names: Collection[str], only_loss: str | None) -> st
     return loss if base in (EPOCH_MEAN, only_loss) and loss in names else name
 
 
-@dataclass(frozen=True)
-class Column:
-    """Column of a value, in a group with a title."""
-
-    name: str
-    group: tuple[int, str]
-    text: str
-    width: int
-
-
 class EpochTable:
     """Table whose columns follow from the names of the values and the width of the terminal.
 
@@ -92,7 +81,7 @@ class EpochTable:
         loss = "" if only_loss is None else f"; loss is {only_loss}"
         self._notes = [] if stage is None else [f"stage {stage}"]
         self._notes.append(f"* new best {_column_name(monitor, self._names, only_loss)}{loss}")
-        self._columns: list[Column] = []
+        self._columns: list[str] = []  # names of the values that fit
         self._chosen_for = (0, 0)
         self._rows = 0
 
@@ -114,11 +103,11 @@ class EpochTable:
             lines += [terminal.styled(line, terminal.BOLD) for line in self._header()]
         self._rows += 1
         row = f"{epoch:>5}{terminal.styled('*', terminal.GREEN) if is_best else ' '}"
-        for title, columns in _grouped(self._columns):
+        for title, names in _grouped(self._columns):
             row += " |"
-            for column in columns:
-                text = setting_text if title == SETTINGS else metric_text
-                row += f" {text(values[column.name]) if column.name in values else '':>{column.width}}"
+            text = setting_text if title == SETTINGS else metric_text
+            for name in names:
+                row += f" {text(values[name]) if name in values else '':>{_column_width(name)}}"
         return "\n".join([*lines, f"{row} | {seconds:>6.{int(seconds < 999.95)}f}"])
 
     def _choose_columns(self, width: int) -> None:
@@ -131,26 +120,27 @@ class EpochTable:
         # Within a group the loss comes first, then what the training logs too, in its order, then the rest.
         bases = [TOTAL_LOSS, *(split_name(name)[1] for name in sorted(shown, key=lambda name: _group(name)[0]))]
         shown.sort(key=lambda name: (_group(name)[0], name != RATE, bases.index(split_name(name)[1])))
-        columns = [_column(name) for name in shown]
         first = [_column_name(self._monitor, self._names, self._only_loss), RATE]
-        turns = zip_longest(*(of_group for _, of_group in _grouped(columns)))
-        by_turns = [column for turn in turns for column in turn if column is not None]
-        chosen: list[Column] = []
-        for column in sorted(by_turns, key=lambda column: [*first, column.name].index(column.name)):
-            if _width([*chosen, column]) <= width:
-                chosen.append(column)
-        self._columns = [column for column in columns if column in chosen]
-        if len(chosen) < len(columns):
-            left_out = ", ".join(column.name for column in columns if column not in chosen)
-            self._notes.append(f"{len(columns) - len(chosen)} more in {self._complete}: {left_out}")
+        places = {name: place for _, names in _grouped(shown) for place, name in enumerate(names)}
+        chosen, groups = set[str](), set[tuple[int, str]]()
+        left = width - 15  # without the number and the time of the epoch
+        for name in sorted(shown, key=lambda name: ([*first, name].index(name), places[name])):
+            needed = _column_width(name) + (1 if _group(name) in groups else 3)  # a bar before each group
+            if needed <= left:
+                left -= needed
+                groups.add(_group(name))
+                chosen.add(name)
+        self._columns = [name for name in shown if name in chosen]
+        if left_out := [name for name in shown if name not in chosen]:
+            self._notes.append(f"{len(left_out)} more in {self._complete}: {', '.join(left_out)}")
 
     def _header(self) -> list[str]:
         titles, names, rule = " " * 6, "epoch ", "-" * 6
         for title, columns in _grouped(self._columns):
-            width = sum(column.width + 1 for column in columns)
+            width = sum(_column_width(name) + 1 for name in columns)
             titles += f" | {'rate' if title == SETTINGS and len(columns) == 1 else title:^{width - 1}}"
             rule += f"-+{'-' * width}"
-            names += " |" + "".join(terminal.align_right(column.text, column.width + 1) for column in columns)
+            names += " |" + "".join(terminal.align_right(_heading(name), _column_width(name) + 1) for name in columns)
         return [f"{titles} |", f"{names} |    sec", f"{rule}-+-------"]
 
 
@@ -164,19 +154,18 @@ def _group(name: str) -> tuple[int, str]:
     return int(kind.removeprefix("lav_l")), kind.replace("lav_", "LAV ")
 
 
-def _grouped(columns: Sequence[Column]) -> list[tuple[str, list[Column]]]:
-    return [(group[1], list(found)) for group, found in groupby(columns, lambda column: column.group)]
+def _grouped(names: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return the names of each group, after its title."""
+    return [(group[1], list(found)) for group, found in groupby(names, _group)]
 
 
-def _width(columns: Sequence[Column]) -> int:
-    """Return the columns of the terminal: the cells, a bar before each group, the number and the time of the epoch."""
-    return sum(column.width + 1 for column in columns) + 2 * len({column.group for column in columns}) + 15
-
-
-def _column(name: str) -> Column:
+def _heading(name: str) -> str:
     base = name.rpartition(".")[2] if name.startswith(SCHEDULED_PREFIX) else split_name(name)[1]
-    text = terminal.cut("".join(character if character.isprintable() else "?" for character in base), NAME_WIDTH)
-    return Column(name, _group(name), text, max(NUMBER_WIDTH, terminal.text_width(text)))
+    return terminal.cut("".join(character if character.isprintable() else "?" for character in base), NAME_WIDTH)
+
+
+def _column_width(name: str) -> int:
+    return max(NUMBER_WIDTH, terminal.text_width(_heading(name)))
 
 
 def result_line(epoch: int, logs: Logs) -> str:

@@ -1,6 +1,5 @@
 """TensorBoard events of a run, and traces for its profiler's page."""
 
-import importlib.util
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from tfaip.model.tensorboardwriter import CollectedValue, collect_tensorboard_va
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
-from tfaip.params.fields import FieldAdvice
 from tfaip.params.settings import flag_values
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run.directory import RunDirectory
@@ -40,7 +38,6 @@ class TensorBoardEvents:
         scenario: its model plots metrics, its graph has the weights for histograms.
         model: runs the batch that the layers' values are computed on.
         sample_batch: returns this batch.
-        stage: name of the stage; None: the run has no stages.
     """
 
     directory: RunDirectory | None
@@ -48,7 +45,6 @@ class TensorBoardEvents:
     scenario: ScenarioComponents[Any, Any]
     model: TrainingModel
     sample_batch: Callable[[], Batch]
-    stage: str | None = None
 
     def __post_init__(self) -> None:
         self._writers: dict[str, EventWriter] = {}
@@ -84,7 +80,7 @@ class TensorBoardEvents:
         """
         if self.directory is None:
             return
-        writer = partial(self._writer, self.directory, epoch)
+        writer = partial(self._writer, self.directory)
         with self._reported(f"all of epoch {epoch}"):
             for name, value in values.items():
                 kind, tag = split_name(name)
@@ -113,7 +109,7 @@ class TensorBoardEvents:
             return
         with self._reported(f"the values of update {update}"):
             # In a directory of their own: where a process begins, TensorBoard drops all values of later steps.
-            writer = self._writer(self.directory, update, UPDATES)
+            writer = self._writer(self.directory, UPDATES)
             writer.scalars({f"{UPDATES}/{name}": value for name, value in values.items()}, update)
             writer.flush()
 
@@ -135,20 +131,15 @@ class TensorBoardEvents:
             writer.close()
         self._writers.clear()
 
-    def _writer(self, directory: RunDirectory, epoch: int, kind: str) -> EventWriter:
+    def _writer(self, directory: RunDirectory, kind: str) -> EventWriter:
         """Return the writer of a directory; the first one also writes the hyper-parameters of the run."""
         if kind not in self._writers:
             if not self._writers:
                 flags = flag_values(self.params).items()
                 shown = {flag: value for flag, value in flags if isinstance(value, bool | int | float | str)}
                 write_hparams(directory.root / HPARAMS_FILE, shown)
-            writer = self._writers[kind] = EventWriter(directory.root / kind)
-            if kind == TRAIN and self.stage is not None:
-                writer.text("stage", self.stage, epoch)
+            self._writers[kind] = EventWriter(directory.root / kind)
         return self._writers[kind]
-
-
-PLUGIN = "tensorboard_plugin_profile"
 
 
 class Profiler:
@@ -162,16 +153,9 @@ class Profiler:
         directory: directory of TensorBoard events; the trace is written to `plugins/profile` in it.
         first: first batch, counted from 1 over all epochs that this process trains.
         last: last batch, at least `first`.
-
-    Raises:
-        FieldAdvice: if the plugin that shows traces is not installed.
     """
 
     def __init__(self, directory: Path, first: int, last: int) -> None:
-        if importlib.util.find_spec(PLUGIN) is None:
-            raise FieldAdvice(
-                "profiling needs a package: pip install tensorboard-plugin-profile, or set {profile} False", "profile"
-            )
         self._directory, self._first, self._last = directory, first, last
         self._done = 0
         self._begin = 0  # first batch of the trace; 0: not begun
@@ -213,4 +197,5 @@ class Profiler:
     def _stop(self) -> None:
         self._is_active = False
         backend.stop_profile()
-        log.info("profiled batches %d to %d: %s", self._begin, self._done, self._directory / "plugins" / "profile")
+        text = "profiled batches %d to %d: %s (tensorboard-plugin-profile shows them)"
+        log.info(text, self._begin, self._done, self._directory / "plugins" / "profile")

@@ -76,10 +76,8 @@ class FeedbackParams(LearningRateParams):
         "Restore the weights of the best epoch when a decay lowers the rate (not at min_lr), but neither "
         "averages of the weights nor moments of the optimizer",
     )
-    best_monitor: str | None = option(None, "Monitor of the best model, set by the trainer", mode="ignore")
-    best_mode: str | None = option(None, "Mode of best_monitor: min or max", mode="ignore")
-    lav_names: dict[str, str] = option(
-        {}, "Names of the monitored values in the log, set by the trainer", mode="ignore"
+    modes: dict[str, str] = option(
+        {}, "Monitored values as the log names them, with their modes unless `mode` is set; by the trainer", mode="ignore"
     )
 
     @abstractmethod
@@ -105,10 +103,8 @@ class FeedbackParams(LearningRateParams):
 
     def monitored(self) -> list[str]:
         """Return the names of the monitored values; the first one that was logged is used."""
-        if self.monitor is None:
-            return [] if self.best_monitor is None else [self.best_monitor]
-        names = [self.monitor] if isinstance(self.monitor, str) else self.monitor
-        return [self.lav_names.get(name, name) for name in names]
+        given = [self.monitor] if isinstance(self.monitor, str) else self.monitor
+        return list(self.modes) or given or []
 
     def uses_lr(self, epoch: int) -> bool:
         return epoch == 1 and 1 not in self.listed()
@@ -139,24 +135,23 @@ class FeedbackParams(LearningRateParams):
         for name in ("decay", "growth"):
             if isinstance(getattr(self, name), str):
                 load_function(getattr(self, name), name)
-        if best is not None:
-            self.best_monitor, self.best_mode = best.monitor, best.mode
-        self.lav_names = {}
-        self.lav_names = {name: measured_name(name, logged, logs_lav) for name in self.monitored()}
-        if not any(name in logged or (logs_lav and LAV_NAME.match(name)) for name in self.monitored()):
-            self._raise_unknown(logged, logs_lav)
+        self.modes = {}
+        of_best = {} if best is None else {best.monitor: best.mode}
+        names = [measured_name(name, logged, logs_lav) for name in self.monitored() or of_best]
+        self.modes = {name: of_best.get(name, Mode.MIN) for name in names}
+        self._check_monitored(logged, logs_lav)
 
     def check_lav(self, measured: Sequence[str]) -> None:
-        names = self.monitored()
-        if all(LAV_NAME.match(name) for name in names) and not set(names) & set(measured):
-            self._raise_unknown(measured)
+        if all(map(LAV_NAME.match, self.monitored())):
+            self._check_monitored(measured)
 
-    def _raise_unknown(self, logged: Sequence[str], logs_lav: bool = False) -> None:
+    def _check_monitored(self, logged: Sequence[str], logs_lav: bool = False) -> None:
+        """Raise unless one of the monitored values is logged, or may be one of LAV that is not known yet."""
         names = self.monitored()
-        known = shorten_text(", ".join(sorted(logged)), 120)
-        if logs_lav:
-            known += ", and those of LAV, lav_l0_..."
-        raise FieldError("monitor", names[0] if len(names) == 1 else names or None, f"a logged value ({known})")
+        if not any(name in logged or (logs_lav and LAV_NAME.match(name)) for name in names):
+            known = shorten_text(", ".join(sorted(logged)), 120)
+            known += ", and those of LAV, lav_l0_..." if logs_lav else ""
+            raise FieldError("monitor", names[0] if len(names) == 1 else names or None, f"a logged value ({known})")
 
     def difference(self, name: str, history: History, old: int, new: int) -> float:
         """Return how much worse epoch `new` is than epoch `old`; both have a score."""
@@ -177,9 +172,7 @@ class FeedbackParams(LearningRateParams):
         return self.lr if rate is None else rate
 
     def _mode_of(self, name: str) -> str:
-        if self.mode is not None:
-            return self.mode
-        return self.best_mode if name == self.best_monitor and self.best_mode is not None else Mode.MIN
+        return self.mode or self.modes.get(name, Mode.MIN)
 
     def _current_rate(self, epoch: int, history: History) -> float:
         """Return the rate of the previous epoch: the recorded one, or the last listed one if that is later."""

@@ -12,7 +12,7 @@ from tfaip.params import ParamsBase, option
 from tfaip.params.fields import FieldError, below
 from tfaip.params.types import FunctionByName, FunctionName, expected_function
 from tfaip.trainer.best import BestModel
-from tfaip.trainer.history import EpochRecord, History
+from tfaip.trainer.history import History
 from tfaip.util.text import shorten
 from tfaip.util.typing import Tensor
 
@@ -133,7 +133,11 @@ class LearningRateParams(ParamsBase):
         if not self.step_function and type(self).value is LearningRateParams.value:
             expected = f"True, as {type(self).__name__} does not implement value() and so has one rate per epoch"
             raise FieldError("step_function", False, expected)
-        self.check_rates()
+        if isinstance(self.rates, dict):  # a list may be longer than the training
+            for epoch in self.rates:
+                if not 1 <= epoch <= (self.epochs or math.inf):
+                    expected = f"epochs from 1 to {self.epochs or 'the last'} of the training; one is {shorten(epoch)}"
+                    raise FieldError("rates", self.rates, expected)
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
         """Compute the rule: the factor on `scale()` at a time.
@@ -166,7 +170,7 @@ class LearningRateParams(ParamsBase):
             return listed
         # The bounds apply after a decision, also after one to hold: a listed rate below `min_lr` is
         # followed by `min_lr` in the next epoch that is not listed.
-        return self._bounded(self.rule_rate(epoch, history))
+        return min(max(self.rule_rate(epoch, history), self.min_lr), self._upper_bound())
 
     def of_epoch(self, epoch: int, history: History, is_held: bool = False) -> tuple[float, float, bool]:
         """Return the rate of an epoch: that in the history, if the user has chosen it there, else that of the rule.
@@ -187,10 +191,6 @@ class LearningRateParams(ParamsBase):
         rate, is_listed = self.rate(epoch, history), epoch in self.listed()
         base = self.scale() if self.is_continuous() and not is_listed else rate
         return rate, base, is_listed
-
-    def continue_from(self, chosen: History) -> History:
-        """Continue after the rates that a file gives to a new training; return the rates of its first epochs."""
-        return chosen
 
     def rate_of_update(self, time: UpdateTime, xp: Any) -> Tensor:
         """Compute the rate of an update of an epoch that is not listed, if `is_continuous()`; `time.lr` is the base."""
@@ -214,20 +214,6 @@ class LearningRateParams(ParamsBase):
     def keeps_best(self, epoch: int, history: History) -> bool:
         """Return True if the weights at the end of a recorded epoch are those that may be restored."""
         return False
-
-    def check_rates(self) -> None:
-        """Check the epochs of the listed rates; called again when the length of the training is known.
-
-        Raises:
-            FieldError: if an epoch is not part of the training.
-        """
-        if not isinstance(self.rates, dict):
-            return  # a list may be longer than the training
-        last = math.inf if self.epochs is None else self.epochs
-        for epoch in self.rates:
-            if not 1 <= epoch <= last:
-                epochs = "from 1" if self.epochs is None else f"from 1 to {self.epochs}, the last of the training"
-                raise FieldError("rates", self.rates, f"epochs {epochs}; one is {shorten(epoch)}")
 
     def check_run(self, best: BestModel | None, logged: Sequence[str], logs_lav: bool) -> None:
         """Check what depends on the scenario, and import the functions that the user names, before the first batch.
@@ -284,9 +270,6 @@ class LearningRateParams(ParamsBase):
         """Return True if `lr` has an effect on the rates from an epoch on; False if others take its place."""
         return self.epochs is None or not self.listed().keys() >= set(range(epoch, self.epochs + 1))
 
-    def _bounded(self, rate: float) -> float:
-        return min(max(rate, self.min_lr), self._upper_bound())
-
     def _upper_bound(self) -> float:
         return math.inf if self.max_lr is None else self.max_lr
 
@@ -298,6 +281,15 @@ class Interpolation(StrEnum):
     STEP = "step"
     EXPONENTIAL = "exponential"
     COSINE = "cosine"
+
+
+def check_points(points: Mapping[float, float], kind: Interpolation, *others: str) -> None:
+    """Raise a `FieldError` of the field `points` unless `interpolate` can use them; `others` also give points."""
+    if not points or not all(0 <= x < math.inf for x in points):
+        raise FieldError("points", points, "values by number of completed epochs, finite and at least 0")
+    if kind is Interpolation.EXPONENTIAL and min(points.values()) <= 0:
+        expected = "values above 0 for exponential interpolation"
+        raise FieldError("points", points, expected, others=["interpolation", *others])
 
 
 def interpolate(points: Mapping[float, float], kind: Interpolation, x: Tensor, xp: Any) -> Tensor:
@@ -336,21 +328,11 @@ class FlatParams(LearningRateParams):
 
 
 class ConstantParams(FlatParams):
-    """Constant lr; after `rates`, or the rates of a `history_file`, its last value."""
+    """Constant lr; after `rates` its last value."""
 
     def rule_rate(self, epoch: int, history: History) -> float:
         last = self.last_listed(before=epoch)
         return self.lr if last is None else last[1]
-
-    def continue_from(self, chosen: History) -> History:
-        rates = {epoch: rate for epoch in chosen.epochs if (rate := chosen[epoch].lr) is not None}
-        if not rates:
-            return chosen
-        last, given, rate = max(rates), {**self.listed(), **rates}, self._bounded(self.lr)
-        for epoch in range(1, min(last, (self.epochs or last) + 1)):
-            rate = rates[epoch] = given.get(epoch, rate)
-        self.lr, self.rates = rates[last], {epoch: given[epoch] for epoch in self.listed() if epoch > last}
-        return History({epoch: EpochRecord(rate) for epoch, rate in rates.items()})
 
     def uses_lr(self, epoch: int) -> bool:
         return self.last_listed(before=epoch + 1) is None
@@ -431,11 +413,7 @@ class PiecewiseParams(LearningRateParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not all(0 <= x < math.inf for x in self.points):
-            raise FieldError("points", self.points, "completed epochs=rate, with finite numbers of epochs from 0")
-        if self.interpolation is Interpolation.EXPONENTIAL and 0 in self._all_points().values():
-            expected = "rates above 0 for exponential interpolation (lr is the rate at 0 unless a point is)"
-            raise FieldError("points", self.points, expected, others=["lr", "interpolation"])
+        check_points(self._all_points(), self.interpolation, "lr")  # which is the rate at 0 unless a point is
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
         return interpolate(self._all_points(), self.interpolation, x, xp)

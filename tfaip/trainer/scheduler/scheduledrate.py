@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from tfaip.trainer.scheduler.rules import LearningRateParams, UpdateTime
@@ -98,12 +97,11 @@ class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
             self._epoch_updates.assign(0)
 
     def effective_rate(self, rate: float) -> float | None:
-        """Return the mean rate of the epoch (None: no update); `rate` began it, and is exact if nothing changed it."""
+        """Return the mean rate of an epoch that began with `rate`; None: it varies, and there is no update yet."""
+        if not self.varies:
+            return rate
         # Under `MirroredStrategy` a variable cannot be converted to a number, but a sum can.
-        if self.varies:
-            return float(self._mean + 0.0) if int(self._epoch_updates + 0) else None
-        base = float(self.base + 0.0)
-        return rate if base == np.float32(rate) else base
+        return float(self._mean + 0.0) if int(self._epoch_updates + 0) else None
 
     def get_config(self) -> dict[str, Any]:
         return {}

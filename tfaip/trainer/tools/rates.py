@@ -74,7 +74,7 @@ def preview_rates(
             for other in schedules:
                 points = [(times[update], other.params.value(times[update])) for update in spread]
                 if other.is_of_epoch:
-                    points = [(float(epoch - 1), of_epochs.values(epoch)[other.path])]
+                    points = [(float(epoch - 1), other.value_in(epoch))]
                 found.setdefault(other.name, []).append(EpochRates(stage.name, epoch, numbers, points))
             before += batches
     return found
