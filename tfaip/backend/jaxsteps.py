@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from tfaip.backend.keras_private import keep_state
-from tfaip.backend.kerastools import packed
+from tfaip.backend.kerastools import packed, stacked
 from tfaip.util.typing import Tensor
 
 # Steps
@@ -118,8 +118,6 @@ def dataset(specs: Sequence[Mapping[str, Any]], elements: Iterator[Any]) -> Any:
 _STEPS = 16
 # Bytes of the batches of one call, which are copied. For larger batches a call costs little against a step.
 _BYTES = 2**20
-# JAX copies an array of NumPy unless its memory begins at a multiple of this.
-_ALIGNMENT = 64
 # Steps that Python may be ahead of the device. A stop and a checkpoint wait for them.
 _STEPS_AHEAD = 32
 
@@ -242,13 +240,7 @@ def _stacked(batches: Sequence[Any]) -> Any:
     def stack(*arrays: Any) -> Any:
         if isinstance(arrays[0], jax.Array):  # was sent to the device ahead of the step
             return _stack_on_device([*arrays, *[arrays[0]] * (capacity - len(arrays))])
-        # A new one each time: the device reads it in place, after this function has returned.
-        memory = np.empty(capacity * arrays[0].nbytes + _ALIGNMENT, np.uint8)
-        start = -memory.ctypes.data % _ALIGNMENT
-        whole = memory[start : start + capacity * arrays[0].nbytes].view(arrays[0].dtype)
-        whole = whole.reshape(capacity, *arrays[0].shape)
-        np.stack(arrays, out=whole[: len(arrays)])
-        return whole
+        return stacked(arrays, capacity)
 
     return jax.tree.map(stack, *batches)
 

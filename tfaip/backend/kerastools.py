@@ -10,6 +10,7 @@ from functools import partial, partialmethod
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from tfaip.util.typing import Tensor
@@ -273,3 +274,17 @@ def packed(parts: Sequence[Any]) -> tuple[Any, ...]:
     """Return the parts of an element as the steps of Keras take them."""
     batch = (parts[0], parts[1])
     return (batch,) if len(parts) == 2 else (batch, parts[2][MARK])
+
+
+# Backends copy an array of NumPy unless its memory begins at a multiple of this.
+_ALIGNMENT = 64
+
+
+def stacked(arrays: Sequence[np.ndarray], capacity: int) -> np.ndarray:
+    """Return arrays of one shape as one, with room for `capacity`: a new one each time, which is read in place later."""
+    size = capacity * arrays[0].nbytes
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    whole = memory[start : start + size].view(arrays[0].dtype).reshape(capacity, *arrays[0].shape)
+    np.stack(arrays, out=whole[: len(arrays)])
+    return whole

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfaip.backend.kerastools import packed
+from tfaip.backend.kerastools import packed, stacked
 from tfaip.util.typing import Element, Tensor
 
 # Steps
@@ -245,8 +245,15 @@ def prepared(elements: Iterator[Element]) -> Iterator[Any]:
 
 def _stacked(chunk: list[Element]) -> Any:
     parts = zip(*chunk, strict=True)
+    return packed([{key: _one([part[key] for part in same]) for key in same[0]} for same in parts])
+
+
+def _one(arrays: list[np.ndarray]) -> Tensor:
+    if arrays[0].dtype.kind in "iuf":
+        # `tf.constant` would copy it twice, which takes as long as the rest of the work on small batches.
+        return tf.experimental.dlpack.from_dlpack(stacked(arrays, len(arrays)).__dlpack__())
     with tf.device("CPU"):
-        return packed([{k: tf.constant(np.stack([part[k] for part in same])) for k in same[0]} for same in parts])
+        return tf.constant(np.stack(arrays))
 
 
 # Updates
