@@ -100,6 +100,15 @@ def test_batch_hooks(steps_per_execution, expected, expected_losses) -> None:
     assert set(logged[-1]) == {"loss", "distance"}
 
 
+def test_a_lambda_callback_is_called_per_batch() -> None:
+    seen: list[int] = []
+    train(
+        line_params([1, 2, 3]),
+        keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(batch)),
+    )
+    assert seen[-1] == 2
+
+
 @pytest.mark.parametrize(
     "method", ["on_train_begin", "on_epoch_begin", "on_train_batch_end", "on_log", "on_test_batch_end"]
 )
