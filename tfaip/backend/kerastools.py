@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, partialmethod
+from itertools import groupby, islice
 from typing import Any
 
 import keras
@@ -276,15 +277,34 @@ def packed(parts: Sequence[Any]) -> tuple[Any, ...]:
     return (batch,) if len(parts) == 2 else (batch, parts[2][MARK])
 
 
+# Calls with several batches
+
+Shapes = list[tuple[tuple[int, ...], Any]]
+"""Shape and type of each array of a batch."""
 # Backends copy an array of NumPy unless its memory begins at a multiple of this.
 _ALIGNMENT = 64
 
 
-def stacked(arrays: Sequence[np.ndarray], capacity: int) -> np.ndarray:
-    """Return arrays of one shape as one, with room for `capacity`: a new one each time, which is read in place later."""
-    size = capacity * arrays[0].nbytes
+def capacity(shapes: Shapes, most: int, most_bytes: int) -> int:
+    """Return how many batches are in a full call."""
+    size = sum(math.prod(shape) * dtype.itemsize for shape, dtype in shapes)
+    return max(1, min(most, most_bytes // max(size, 1)))
+
+
+def of_one_shape(
+    batches: Iterable[Any], shapes_of: Callable[[Any], Shapes], most: int, most_bytes: int
+) -> Iterator[list[Any]]:
+    """Group batches that follow each other, have the same shapes, and fit into one call."""
+    for shapes, group in groupby(batches, shapes_of):
+        while taken := list(islice(group, capacity(shapes, most, most_bytes))):
+            yield taken
+
+
+def stacked(arrays: Sequence[np.ndarray], room: int) -> np.ndarray:
+    """Return arrays of one shape as one new array with room for more, which a step may read in place later."""
+    size = room * arrays[0].nbytes
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
-    whole = memory[start : start + size].view(arrays[0].dtype).reshape(capacity, *arrays[0].shape)
+    whole = memory[start : start + size].view(arrays[0].dtype).reshape(room, *arrays[0].shape)
     np.stack(arrays, out=whole[: len(arrays)])
     return whole
