@@ -31,7 +31,7 @@ def signature(function: ast.FunctionDef) -> str:
 def test_both_have_the_same_functions() -> None:
     tensorflow, jax = (public_members(name) | public_members(f"{name}steps") for name in ("tensorflow", "jax"))
     # How batches are stacked and what is fused; what of an array another process has, and loops.
-    for name in ("CHUNK_BATCHES", "CHUNK_BYTES", "PREFETCHED_BATCHES", "no_data", "is_shared"):
+    for name in ("CHUNK_BATCHES", "CHUNK_BYTES", "PREFETCHED_BATCHES", "no_data"):
         del tensorflow[name]
     del jax["local_value"], jax["operations"]
     tensorflow, jax = (

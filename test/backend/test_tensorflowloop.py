@@ -39,7 +39,7 @@ def test_every_batch_is_trained_once_and_in_order_however_executions_divide_them
     model(elements[0])
     model.compile(keras.optimizers.SGD(0.5), steps_per_execution=5, run_eagerly=run_eagerly)
     model.train_function = steps = LoopedSteps(model, model.train_step)
-    steps.read(dataset(({"x": TensorSpec((1,))}, {}), prepared(iter(elements))))
+    steps.read(dataset(({"x": TensorSpec((1,))}, {}), prepared(iter(elements), is_shared=False)))
     ended: list[int] = []
     callback = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: ended.append(batch))
     model.fit(no_data(), steps_per_epoch=len(sizes), verbose=0, shuffle=False, callbacks=[callback])

@@ -89,8 +89,9 @@ def test_batch_hooks(steps_per_execution, expected, expected_losses) -> None:
             logged.append(dict(logs))
 
     names = {"on_train_batch_begin": "begin", "on_train_batch_end": "end", "on_test_batch_end": "test_end"}
-    batches = CallbackOf(**{method: partial(note, name) for method, name in names.items()})
-    former = CallbackOf(on_batch_end=lambda batch, logs=None: old.append(batch))
+    # Attributes, and no methods of a class.
+    batches = keras.callbacks.LambdaCallback(**{method: partial(note, name) for method, name in names.items()})
+    former = keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs=None: old.append(batch))
     train(line_params([1, 2, 3], [1, 1], steps_per_execution=steps_per_execution), batches, former)
     assert ", ".join(calls) == expected
     assert len(old) == len(expected_losses)

@@ -343,9 +343,9 @@ def num_waiting(is_shared: bool) -> int:
     return 0 if jax.default_backend() == "cpu" else _WAITING_ON_DEVICE
 
 
-def prepared(elements: Iterator[Element]) -> Iterator[Any]:
+def prepared(elements: Iterator[Element], is_shared: bool) -> Iterator[Any]:
     """Return the elements on the device, where a thread sends them ahead; as they are where that is for Keras to do."""
-    if not num_waiting(False) or keras.distribution.distribution() is not None:
+    if is_shared or not num_waiting(is_shared):
         return elements  # Keras knows which device gets which rows
     return map(jax.device_put, elements)
 

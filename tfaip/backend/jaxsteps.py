@@ -1,7 +1,6 @@
 """Compiled steps of JAX, alone and in a loop, and their data; `tensorflowsteps.py` has the same for TensorFlow."""
 
 import itertools
-import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import keras
 import numpy as np
 
 from tfaip.backend.keras_private import keep_state
-from tfaip.backend.kerastools import packed
+from tfaip.backend.kerastools import Shapes, capacity, of_one_shape, packed, stacked
 from tfaip.util.typing import Tensor
 
 # Steps
@@ -118,8 +117,6 @@ def dataset(specs: Sequence[Mapping[str, Any]], elements: Iterator[Any]) -> Any:
 _STEPS = 16
 # Bytes of the batches of one call, which are copied. For larger batches a call costs little against a step.
 _BYTES = 2**20
-# JAX copies an array of NumPy unless its memory begins at a multiple of this.
-_ALIGNMENT = 64
 # Steps that Python may be ahead of the device. A stop and a checkpoint wait for them.
 _STEPS_AHEAD = 32
 
@@ -161,7 +158,8 @@ class LoopedSteps:
         """Train the batches of one execution; return the logs of the last step, and the state after it."""
         logs = None
         try:
-            for batches in _of_one_shape(itertools.islice(iterator, self._model.steps_per_execution)):
+            some = itertools.islice(iterator, self._model.steps_per_execution)
+            for batches in of_one_shape(some, _shapes, _STEPS, _BYTES):
                 logs, state = self._call(state, batches)
                 self._wait_for_earlier(logs, len(batches))
         except BaseException:
@@ -173,7 +171,7 @@ class LoopedSteps:
         return logs, state
 
     def _call(self, state: Any, batches: list[Any]) -> tuple[Any, Any]:
-        is_large = _capacity(_shapes(batches[0])) == 1
+        is_large = _capacity(batches[0]) == 1
         result: tuple[Any, Any]
         if is_large and not self._is_on_cpu:
             result = self._alone(state, batches[0])
@@ -215,40 +213,25 @@ def _is_program(value: Any) -> bool:
     return hasattr(value, "eqns") or hasattr(value, "jaxpr")
 
 
-def _of_one_shape(batches: Iterator[Any]) -> Iterator[list[Any]]:
-    """Group batches that follow each other, have the same shapes, and fit into one call."""
-    for shapes, group in itertools.groupby(batches, _shapes):
-        capacity = _capacity(shapes)
-        while taken := list(itertools.islice(group, capacity)):
-            yield taken
-
-
-def _shapes(batch: Any) -> list[tuple[tuple[int, ...], Any]]:
+def _shapes(batch: Any) -> Shapes:
     return [(array.shape, array.dtype) for array in jax.tree.leaves(batch)]
 
 
-def _capacity(shapes: list[tuple[tuple[int, ...], Any]]) -> int:
+def _capacity(batch: Any) -> int:
     """Return the batches of a full call: of nothing but their shapes, so that there is one program for each."""
-    size = sum(math.prod(shape) * dtype.itemsize for shape, dtype in shapes)
-    return max(1, min(_STEPS, _BYTES // max(size, 1)))
+    return capacity(_shapes(batch), _STEPS, _BYTES)
 
 
 def _stacked(batches: Sequence[Any]) -> Any:
     """Return batches of one shape as one, with room for a full call."""
-    capacity = _capacity(_shapes(batches[0]))
-    if capacity == 1:
+    room = _capacity(batches[0])
+    if room == 1:
         return jax.tree.map(lambda array: array[None], batches[0])
 
     def stack(*arrays: Any) -> Any:
         if isinstance(arrays[0], jax.Array):  # was sent to the device ahead of the step
-            return _stack_on_device([*arrays, *[arrays[0]] * (capacity - len(arrays))])
-        # A new one each time: the device reads it in place, after this function has returned.
-        memory = np.empty(capacity * arrays[0].nbytes + _ALIGNMENT, np.uint8)
-        start = -memory.ctypes.data % _ALIGNMENT
-        whole = memory[start : start + capacity * arrays[0].nbytes].view(arrays[0].dtype)
-        whole = whole.reshape(capacity, *arrays[0].shape)
-        np.stack(arrays, out=whole[: len(arrays)])
-        return whole
+            return _stack_on_device([*arrays, *[arrays[0]] * (room - len(arrays))])
+        return stacked(arrays, room)
 
     return jax.tree.map(stack, *batches)
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, partialmethod
+from itertools import groupby, islice
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from tfaip.util.typing import Tensor
@@ -273,3 +275,36 @@ def packed(parts: Sequence[Any]) -> tuple[Any, ...]:
     """Return the parts of an element as the steps of Keras take them."""
     batch = (parts[0], parts[1])
     return (batch,) if len(parts) == 2 else (batch, parts[2][MARK])
+
+
+# Calls with several batches
+
+Shapes = list[tuple[tuple[int, ...], Any]]
+"""Shape and type of each array of a batch."""
+# Backends copy an array of NumPy unless its memory begins at a multiple of this.
+_ALIGNMENT = 64
+
+
+def capacity(shapes: Shapes, most: int, most_bytes: int) -> int:
+    """Return how many batches are in a full call."""
+    size = sum(math.prod(shape) * dtype.itemsize for shape, dtype in shapes)
+    return max(1, min(most, most_bytes // max(size, 1)))
+
+
+def of_one_shape(
+    batches: Iterable[Any], shapes_of: Callable[[Any], Shapes], most: int, most_bytes: int
+) -> Iterator[list[Any]]:
+    """Group batches that follow each other, have the same shapes, and fit into one call."""
+    for shapes, group in groupby(batches, shapes_of):
+        while taken := list(islice(group, capacity(shapes, most, most_bytes))):
+            yield taken
+
+
+def stacked(arrays: Sequence[np.ndarray], room: int) -> np.ndarray:
+    """Return arrays of one shape as one new array with room for more, which a step may read in place later."""
+    size = room * arrays[0].nbytes
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    whole = memory[start : start + size].view(arrays[0].dtype).reshape(room, *arrays[0].shape)
+    np.stack(arrays, out=whole[: len(arrays)])
+    return whole

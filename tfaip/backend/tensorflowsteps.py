@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfaip.backend.kerastools import packed
+from tfaip.backend.kerastools import Shapes, of_one_shape, packed, stacked
 from tfaip.util.typing import Element, Tensor
 
 # Steps
@@ -192,7 +192,7 @@ def dataset(specs: Sequence[Mapping[str, Any]], elements: Iterator[Any]) -> Any:
             several devices share, by name.
         elements: what `prepared` has returned.
     """
-    if not is_shared(specs):
+    if len(specs) == 2:  # no device shares them
         return Chunks(packed([_specs(part, 2) for part in specs]), elements)
     # Keras alone shares batches among several devices.
     signature = packed([_specs(part, 1) for part in specs])
@@ -204,11 +204,6 @@ def dataset(specs: Sequence[Mapping[str, Any]], elements: Iterator[Any]) -> Any:
 def no_data() -> Any:
     """Return an endless dataset for `fit` and `evaluate` whose steps read other data."""
     return tf.data.Dataset.from_tensors(0).repeat().with_options(_options())
-
-
-def is_shared(specs: Sequence[Any]) -> bool:
-    """Return True for specs, or an element, with a mark for the devices that share batches."""
-    return len(specs) > 2
 
 
 def _options() -> tf.data.Options:
@@ -223,30 +218,28 @@ def _specs(specs: Mapping[str, Any], added: int) -> dict[str, Any]:
     return {name: tf.TensorSpec((*[None] * added, *spec.shape), spec.dtype) for name, spec in specs.items()}
 
 
-def prepared(elements: Iterator[Element]) -> Iterator[Any]:
-    """Return chunks of consecutive elements of equal shapes; elements that several devices share as they are."""
-    chunk: list[Element] = []
-    shapes: Any = None
-    size = 0
-    for element in elements:
-        if is_shared(element):
-            yield element
-            continue
-        arrays = [array for part in element for array in part.values()]
-        if chunk and ([a.shape for a in arrays] != shapes or len(chunk) >= CHUNK_BATCHES or size >= CHUNK_BYTES):
-            yield _stacked(chunk)
-            chunk, size = [], 0
-        shapes = [array.shape for array in arrays]
-        size += sum(array.nbytes for array in arrays)
-        chunk.append(element)
-    if chunk:
-        yield _stacked(chunk)
+def prepared(elements: Iterator[Element], is_shared: bool) -> Iterator[Any]:
+    """Return chunks of consecutive elements of equal shapes; those that several devices share as they are."""
+    if is_shared:
+        return elements
+    return map(_stacked, of_one_shape(elements, _shapes, CHUNK_BATCHES, CHUNK_BYTES))
+
+
+def _shapes(element: Element) -> Shapes:
+    return [(array.shape, array.dtype) for part in element for array in part.values()]
 
 
 def _stacked(chunk: list[Element]) -> Any:
     parts = zip(*chunk, strict=True)
+    return packed([{key: _one([part[key] for part in same]) for key in same[0]} for same in parts])
+
+
+def _one(arrays: list[np.ndarray]) -> Tensor:
+    if arrays[0].dtype.kind in "iuf":
+        # `tf.constant` would copy it twice, which takes as long as the rest of the work on small batches.
+        return tf.experimental.dlpack.from_dlpack(stacked(arrays, len(arrays)).__dlpack__())
     with tf.device("CPU"):
-        return packed([{k: tf.constant(np.stack([part[k] for part in same])) for k in same[0]} for same in parts])
+        return tf.constant(np.stack(arrays))
 
 
 # Updates

@@ -174,7 +174,7 @@ class Feed:
         self._lock = threading.Lock()
         self._stack = ExitStack()
         self._iterator: Iterator[tuple[Batch, Position | None]] | None = self._stack.enter_context(batches)
-        elements = backend.prepared(self._elements())
+        elements = backend.prepared(self._elements(), bool(devices))
         if waiting := backend.num_waiting(bool(devices)):
             ahead = elements = prefetched(elements, waiting)
             self._stack.callback(ahead.close)

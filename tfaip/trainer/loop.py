@@ -258,9 +258,8 @@ class TrainingEpoch(StepCallbacks):
         if self._progress.step < self.steps:
             optimizer = self._training.model.optimizer
             uncounted = optimizer.uncounted
-            self._began = self._checked = self._place()
             try:
-                self._train_rest(self._progress.position)
+                self._train_rest()
             except TrainingDiverged as error:
                 # Read again from the last place before the update at which the optimizer was polled.
                 step, samples, position = self._checked if error.first > self._checked[0] else self._began
@@ -289,9 +288,9 @@ class TrainingEpoch(StepCallbacks):
         left = self._samples - samples
         return self._training.train_data.training_batches(position, left, self._training.devices.shard)
 
-    def _train_rest(self, position: Position) -> None:
+    def _train_rest(self) -> None:
         training, model, params = self._training, self._training.model, self._training.params
-        batches = self._batches(position, self._samples_before)
+        batches = self._batches(self._progress.position, self._samples_before)
         lengths = training.train_data.params.bucket_lengths()
         stage = "" if training.shown_stage is None else f" ({training.shown_stage})"
         training.display.start(f"Epoch {self.number}/{params.epochs}{stage}", self.steps, self._done_before)

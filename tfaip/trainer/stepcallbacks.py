@@ -92,7 +92,8 @@ class StepCallbacks(keras.callbacks.CallbackList):
         self._display.advance(done, lambda: self.shown_values(logs))
         ends_here = self.on_step_end(done)
         self._defer_user_stop()  # also that of an `on_log`
-        self._training_model.stop_training = ends_here
+        if ends_here:
+            self._training_model.stop_training = True
 
     def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
         if self._user_callbacks is not None:
@@ -108,8 +109,8 @@ class StepCallbacks(keras.callbacks.CallbackList):
 
     def _defer_user_stop(self) -> None:
         # Keras would end the epoch here; the user means the end of the training after this epoch.
-        self.user_stops = self.user_stops or self._training_model.stop_training
-        self._training_model.stop_training = False
+        if self._training_model.stop_training:
+            self.user_stops, self._training_model.stop_training = True, False
 
 
 class _AfterBatches(keras.callbacks.Callback):
@@ -139,7 +140,8 @@ class UserCallbacks(keras.callbacks.CallbackList):
         self._of_windows = [callback for callback in callbacks if hasattr(callback, "on_log")]
         base = keras.callbacks.Callback
         names = [f"on_{kind}batch_{edge}" for kind in ("", "train_", "test_") for edge in ("begin", "end")]
-        own = [name for name in names for c in callbacks if getattr(type(c), name) is not getattr(base, name)]
+        # A `LambdaCallback` has functions as attributes, and the methods of the base class.
+        own = [n for n in names for c in callbacks if getattr(getattr(c, n), "__func__", None) is not getattr(base, n)]
         self.for_batches = self if own else None
         """These callbacks if they have methods per batch, else None: then no step waits for the device."""
 

@@ -17,7 +17,6 @@ from tfaip.trainer.optimizer import (
     AdamOptimizer,
     AdamWOptimizer,
     GradientNoiseParams,
-    KerasOptimizerParams,
     OptimizerGroupParams,
     OptimizerParams,
     SGDOptimizer,
@@ -164,7 +163,7 @@ FOR_ALL |= {"exclude_layers", "muon_a", "muon_b", "muon_c"}
 
 
 @pytest.mark.parametrize("cls", OPTIMIZERS)
-def test_arguments_and_defaults_are_those_of_keras(cls: type[KerasOptimizerParams]) -> None:
+def test_arguments_and_defaults_are_those_of_keras(cls: type[OptimizerParams]) -> None:
     params = cls()
     described = keras.optimizers.AdamW if cls is AdamWOptimizer else params.cls()
     found = inspect.signature(described.__init__).parameters

@@ -88,12 +88,16 @@ class OptimizerParams(ParamsBase):
     )
 
     def cls(self) -> type[keras.optimizers.Optimizer]:
-        """Return the Keras optimizer class."""
-        raise NotImplementedError(f"{type(self).__name__} does not implement cls()")
+        """Return the Keras optimizer class: the one with the name of this class or its nearest base class."""
+        import keras
+
+        names = [base.__name__.removesuffix("Optimizer") for base in type(self).__mro__]
+        return getattr(keras.optimizers, next((name for name in names if hasattr(keras.optimizers, name)), names[0]))
 
     def arguments(self) -> dict[str, Any]:
-        """Return the constructor arguments of the Keras class, without rate, clipping and weight decay."""
-        return {}
+        """Return the constructor arguments of the Keras class: the fields that not all optimizers share."""
+        shared = {field.name for field in dataclasses.fields(OptimizerParams)}
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in shared}
 
 
 if not TYPE_CHECKING:
@@ -114,24 +118,7 @@ def _epsilon() -> float:
     return option(1e-7, "Constant added to the denominator against division by zero", above=0)
 
 
-class KerasOptimizerParams(OptimizerParams):
-    """An optimizer of Keras: its own fields are the constructor arguments of the Keras class of the same name.
-
-    A subclass of a user describes the Keras class of its nearest base class.
-    """
-
-    def cls(self) -> type[keras.optimizers.Optimizer]:
-        import keras
-
-        names = [base.__name__.removesuffix("Optimizer") for base in type(self).__mro__]
-        return getattr(keras.optimizers, next((name for name in names if hasattr(keras.optimizers, name)), names[0]))
-
-    def arguments(self) -> dict[str, Any]:
-        shared = {field.name for field in dataclasses.fields(OptimizerParams)}
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in shared}
-
-
-class MomentsOptimizer(KerasOptimizerParams):
+class MomentsOptimizer(OptimizerParams):
     """An optimizer with the two means of Adam."""
 
     beta_1: float = _decay(0.9, "Decay rate of the mean of the gradients (first moment)")
@@ -139,7 +126,7 @@ class MomentsOptimizer(KerasOptimizerParams):
     epsilon: float = _epsilon()
 
 
-class SGDOptimizer(KerasOptimizerParams):
+class SGDOptimizer(OptimizerParams):
     """Stochastic gradient descent, optionally with momentum."""
 
     momentum: float = _momentum(0.0, "Momentum, in [0, 1]")
@@ -172,7 +159,7 @@ class NadamOptimizer(MomentsOptimizer):
     """Adam with Nesterov momentum (Dozat, 2015)."""
 
 
-class RMSpropOptimizer(KerasOptimizerParams):
+class RMSpropOptimizer(OptimizerParams):
     """RMSprop (Hinton, 2012)."""
 
     rho: float = _decay(0.9, "Decay rate of the mean of the squared gradients")
@@ -181,14 +168,14 @@ class RMSpropOptimizer(KerasOptimizerParams):
     centered: bool = option(False, "Normalise by the variance instead of the square")
 
 
-class AdagradOptimizer(KerasOptimizerParams):
+class AdagradOptimizer(OptimizerParams):
     """Adagrad (Duchi et al., 2011)."""
 
     initial_accumulator_value: float = option(0.1, "Initial value of the sum of squares", low=0)
     epsilon: float = _epsilon()
 
 
-class AdadeltaOptimizer(KerasOptimizerParams):
+class AdadeltaOptimizer(OptimizerParams):
     """Adadelta (Zeiler, 2012)."""
 
     rho: float = _decay(0.95, "Decay rate of the means of the squares")
@@ -201,7 +188,7 @@ class LambOptimizer(MomentsOptimizer):
     """LAMB, layer-wise adapted Adam for large batches (You et al., 2019)."""
 
 
-class LionOptimizer(KerasOptimizerParams):
+class LionOptimizer(OptimizerParams):
     """Lion, sign of an interpolated momentum (Chen et al., 2023)."""
 
     # Keras refuses beta_1 = 0, with which the update would be the sign of the gradient.
@@ -209,7 +196,7 @@ class LionOptimizer(KerasOptimizerParams):
     beta_2: float = _decay(0.99, "Decay rate of the momentum")
 
 
-class AdafactorOptimizer(KerasOptimizerParams):
+class AdafactorOptimizer(OptimizerParams):
     """Adafactor, factored second moments (Shazeer and Stern, 2018)."""
 
     beta_2_decay: float = option(-0.8, "Exponent of the decay of the second moment, at most 0", high=0)
@@ -220,7 +207,7 @@ class AdafactorOptimizer(KerasOptimizerParams):
     relative_step: bool = option(True, "Bound the rate by 1/sqrt(updates)")
 
 
-class MuonOptimizer(KerasOptimizerParams):
+class MuonOptimizer(OptimizerParams):
     """Muon, orthogonalised momentum for matrices, Adam for the rest (Jordan et al., 2024)."""
 
     weight_decay = 0.004
@@ -237,7 +224,7 @@ class MuonOptimizer(KerasOptimizerParams):
     exclude_embeddings: bool = option(True, "Use Adam for embeddings")
 
 
-class AdaBeliefOptimizer(KerasOptimizerParams):
+class AdaBeliefOptimizer(OptimizerParams):
     """AdaBelief (Zhuang et al., 2020), with the rectified step of RAdam (Liu et al., 2019)."""
 
     beta_1: float = _decay(0.9, "Decay rate of the mean of the gradients (first moment)")
