@@ -77,7 +77,7 @@ class FeedbackParams(LearningRateParams):
         "averages of the weights nor moments of the optimizer",
     )
     modes: dict[str, str] = option(
-        {}, "Monitored values as in the log, with their modes unless `mode` is set; by the trainer", mode="ignore"
+        {}, "Monitored values by their names in the log, and modes unless `mode` is set", mode="ignore"
     )
 
     @abstractmethod
