@@ -239,6 +239,20 @@ class Trainer(Generic[P]):
                 the first batch writes nothing.
             TrainingInterrupted: after Ctrl-C or SIGTERM; a checkpoint was written.
         """
+        with self._opened_run(callbacks) as run:
+            self._run, self._is_running, self._is_fitted = run, True, False
+            try:
+                self.fit()
+            finally:  # also of a training that was interrupted
+                self._is_running = False
+                self._given_params.current_epoch = self._params.current_epoch
+            self._export(run)
+            barrier(run.devices, "end of the training")
+            return run.progress.history.values(run.progress.epoch)
+
+    @contextmanager
+    def _opened_run(self, callbacks: list[keras.callbacks.Callback] | None) -> Iterator[Run]:
+        """Find the state to continue from, build the run and its first stage, and take the directory."""
         params, scenario = self._params, self._scenario
         with ExitStack() as stack:
             stack.enter_context(console_unless_configured())
@@ -288,16 +302,7 @@ class Trainer(Generic[P]):
                 start.log_changes(run, restored)
             if run.output.directory is not None:
                 run.output.save_history(run.progress.history)
-            # Train all stages, and export the final model.
-            self._run, self._is_running, self._is_fitted = run, True, False
-            try:
-                self.fit()
-            finally:  # also of a training that was interrupted
-                self._is_running = False
-                self._given_params.current_epoch = params.current_epoch
-            self._export(run)
-            barrier(devices, "end of the training")
-            return self._progress.history.values(self._progress.epoch)
+            yield run
 
     def _call_setup_hooks(self) -> None:
         """Call `setup_data` and `setup_steps_per_epoch`; warn if they set numbers of steps, as for tfaip 1.2."""
