@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, Protocol
+
+import numpy as np
 
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.definitions import PipelineMode
@@ -17,7 +19,6 @@ from tfaip.export.formats import NO_ADVICE, Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
 from tfaip.model.losses import INPUT_GRADIENT
-from tfaip.model.structure.axis import Structure
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.transfer import Source, log_transfer, plan_transfer, slot_arrays
 from tfaip.model.weightrules import TransferMode
@@ -272,15 +273,29 @@ def export_advice(params: Params) -> Advice:
 # From one stage to the next
 
 
-def hand_over(before: Training, training: Training, transfer: TransferParams) -> None:
+@dataclass(frozen=True)
+class StageEnd:
+    """Copies of what a training had at its end: the memory of its model may be needed for the next one."""
+
+    params: Params
+    weights: Source
+    slots: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(cls, training: Training, has_structure: bool) -> StageEnd:
+        structure = weight_structure(training.model, training.scenario) if has_structure else {}
+        arrays = variable_arrays(training.state.weights_by_path())
+        source = Source(f"stage {training.stage.name}", arrays, structure=structure)
+        return cls(training.params, source, variable_arrays(training.state.optimizer_variables()))
+
+
+def hand_over(end: StageEnd, training: Training, transfer: TransferParams) -> None:
     """Give a new model the weights, and its optimizer the state, that the stage before had at its end."""
-    targets, optimizer, name = training.state.weights_by_path(), training.model.optimizer, f"stage {before.stage.name}"
-    structures: list[Structure] = [{}, {}]
-    if training.scenario.graph is not before.scenario.graph:
-        structures = [weight_structure(one.model, one.scenario) for one in (before, training)]
-    source = Source(name, variable_arrays(before.state.weights_by_path()), structure=structures[0])
+    targets, optimizer, source = training.state.weights_by_path(), training.model.optimizer, end.weights
+    name = source.description
+    structure = weight_structure(training.model, training.scenario) if source.structure else {}
     shapes = {path: tuple(variable.shape) for path, variable in targets.items()}
-    planned = plan_transfer(shapes, [source], transfer, transfer.mode, structures[1])
+    planned = plan_transfer(shapes, [source], transfer, transfer.mode, structure)
     if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
         raise UsageError(
             f"stage {training.stage.name} takes over no weight of {name}: their paths differ, or transfer "
@@ -290,10 +305,11 @@ def hand_over(before: Training, training: Training, transfer: TransferParams) ->
     weights = {**initial, **planned.arrays(initial)}
     assign_arrays(targets, weights, name)
     # The variables of the optimizer, as far as they mean the same.
-    same_rule = _rules_of(before.params.optimizer) == _rules_of(training.params.optimizer)
-    variables, slots = training.state.optimizer_variables(), variable_arrays(before.state.optimizer_variables())
-    assign_arrays(variables, slot_arrays(planned, slots, variable_arrays(variables), weights, same_rule), name)
-    optimizer.continue_after(before.params.train_accum_steps)
+    same_rule = _rules_of(end.params.optimizer) == _rules_of(training.params.optimizer)
+    variables = training.state.optimizer_variables()
+    slots = slot_arrays(planned, end.slots, variable_arrays(variables), weights, same_rule)
+    assign_arrays(variables, slots, name)
+    optimizer.continue_after(end.params.train_accum_steps)
     if not same_rule:
         optimizer.reset_moments()
     log_transfer(planned, f"weights of {name}", only_if_changed=True)

@@ -26,7 +26,7 @@ from tfaip.params.settings import flags_of
 from tfaip.params.tree import diff
 from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, run_pass, samples_of
 from tfaip.predict.samplefile import SampleWriter
-from tfaip.trainer.build import StopReason, Training, hand_over
+from tfaip.trainer.build import StageEnd, StopReason, Training, hand_over
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.params import Params
@@ -302,18 +302,24 @@ class Run:
         The path is the same for a run that was resumed between two stages: the one before is set up and restored then.
         """
         params: Params = stage.params
-        before, kept = self.latest, None
+        before, kept, end = self.latest, None, None
         if before is not None:
             kept = before if keeps_graph(before.params, params, stage.settings.transfer) else None
+            end = StageEnd.of(before, has_structure=kept is None)
             self.progress.position = next_position(before.params, params, self.progress, stage.first_epoch)
             self.progress.begin_epoch_after(stage.first_epoch - 1)
         self._opened.close()
+        if before is not None and kept is None:
+            if self._loop is not None:
+                self._loop.callbacks.release_model()
+            self.latest = self._loop = before = None
+            gc.collect()  # models contain circles
         if self.preview.has_stages:
             text = stage.describe() or "the plain params"
             log.info("stage %s: epochs %d to %d, %s", stage.name, stage.first_epoch, stage.last_epoch, text)
         backend.seed(_seed(params.random_seed or 0, stage.number))
         self._opened.enter_context(precision_scope(params.device.precision))
-        warmstarter = None if is_restored or before is not None else self._create_warmstarter()
+        warmstarter = None if is_restored or end is not None else self._create_warmstarter()
         try:
             with flags_of(params, "trainer"):
                 record, scenario = self._stages.record(stage), self._scenario_of(stage, kept)
@@ -323,15 +329,10 @@ class Run:
                 raise
             raise UsageError(f"stage {stage.name}: {text_with_notes(error)}") from error
         self._opened.enter_context(training.opened())
-        if before is not None and training.model is not before.model:
+        if end is not None and (kept is None or training.model is not kept.model):
             path = f"stages.{stage.name}." if stage.name in self.params.stages else ""
             with flags_of(self.params, "trainer", f"{path}transfer"):
-                hand_over(before, training, stage.settings.transfer)
-            # The model of the stage before is freed.
-            if self._loop is not None:
-                self._loop.callbacks.release_model()
-            self._loop = before = kept = None
-            gc.collect()  # models contain circles
+                hand_over(end, training, stage.settings.transfer)
 
     def _scenario_of(self, stage: PlannedStage, before: Training | None) -> Scenario:
         """Return the scenario of a stage, with the trained graph of the stage before if that still fits."""
