@@ -142,11 +142,11 @@ def test_a_killed_process_ends_all_and_one_goes_on(tmp_path: Path, start: Start)
 def test_a_signal_to_one_process_stops_all_at_the_same_batch(tmp_path: Path, start: Start) -> None:
     workplace, run = copy_tiny(tmp_path), tmp_path / "run"
     train = ["train", "tiny", "--trainer.output_dir", run, "--trainer.samples_per_epoch", "48", *FLAGS]
-    told = {1: faulty(fault("SIGTERM", "tiny.sample", "training", 10))}
+    told = {1: faulty(fault("SIGTERM", "tiny.sample", "evaluation", 2))}
     results = [finish_command(process) for process in started_together(start, workplace, *train, envs=told)]
     assert [result.rc for result in results] == [143, 143, 143], results
-    assert "SIGTERM: stopped after epoch 1, checkpoint written" in results[0].stdout
-    assert checkpoints(run) == ["epoch_0001"]
+    assert "SIGTERM: stopped after batch 4 of epoch 1, checkpoint written" in results[0].stdout  # in the validation
+    assert checkpoints(run) == ["epoch_0000_step_000004"]
 
 
 @pytest.mark.slow

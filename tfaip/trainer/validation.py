@@ -124,7 +124,10 @@ class EpochEvaluation:
         )
 
     def _is_asked_to_stop(self) -> bool:
-        return self._training.run.stop.received is not None
+        """Return True in all processes if one of them has received a signal; all must ask after the same batches."""
+        stop = self._training.run.stop
+        stop.agree()
+        return stop.received is not None
 
 
 @contextlib.contextmanager
