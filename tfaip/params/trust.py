@@ -202,7 +202,7 @@ def import_named(name: str, place: str, kind: str) -> Any:
     found: Any = module
     for part in attribute.split("."):  # of a class only other classes are looked up
         found = getattr(found, part, None) if found is module or isinstance(found, type) else None
-    if not callable(found):
+    if found is None or (kind != "class" and not callable(found)):
         known = [key for key, value in vars(module).items() if isinstance(value, type | FunctionType)]
         near = nearest(attribute, known)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
