@@ -25,7 +25,7 @@ from tfaip.util.text import shorten, shorten_text
 log = logger(__name__)
 
 _ROOT = "{output_dir}"
-_ADVICE = "change it back, or repeat from a stage with --from_stage"
+_ADVICE = "change it back, or resume from an earlier checkpoint, or from a stage with --from_stage"
 _PLACE = ("number", "name", "kind", "first_epoch")
 # Of the facts in the record of a stage that is done.
 _TYPES: dict[str, Any] = {"last_epoch": int, "values": dict, "best": dict | None, "value": object, "stop_reason": str}

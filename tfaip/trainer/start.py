@@ -28,7 +28,7 @@ from tfaip.trainer.run.output import Checkpoint, CheckpointStore, checkpoint_nam
 from tfaip.trainer.run.permission import Permission, record_permission
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stagerunner import Run
-from tfaip.trainer.stages.params import MAIN, TrainStage
+from tfaip.trainer.stages.params import MAIN
 from tfaip.trainer.stages.program import stored_changes
 from tfaip.trainer.state import beginning, stored_params, without_cluster
 from tfaip.util.logging import logger, only_warnings
@@ -135,7 +135,8 @@ def _state_before_stage(directories: StageDirectories, params: Params, stage: st
     if stage not in names:
         raise UsageError(f"no stage {shorten(stage)} has begun; those that have are {', '.join(names)}")
     before = records[: names.index(stage)]
-    repeated, trained = len(before), [record["name"] for record in before if record["kind"] == TrainStage.kind]
+    # Without training the last epoch is that before the first.
+    repeated, trained = len(before), [r["name"] for r in before if r["last_epoch"] >= r["first_epoch"]]
     if not trained:
         return StartState(checkpoint_name(0), beginning(params), None, stage, repeated)
     path = directories.state(trained[-1])

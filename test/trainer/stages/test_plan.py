@@ -181,6 +181,7 @@ REFUSED: list[tuple[Any, str]] = [
     ({"a": own(1, val_every_n=2, trainer__val_every_n=3)}, "--trainer.val_every_n is given twice"),
     ({"a": own(1, trainer__epochs=3)}, "--trainer.epochs is one of the whole run: set it outside of the stag"),
     ({"a": own(1, device__gpus=0)}, "--device.gpus is one of the whole run"),
+    ({"a": own(1, early_stopping__best_model_output_dir="x")}, "best_model_output_dir is one of the whole run"),
 ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from tfaip.model.weights import load_arrays
 from tfaip.scripts import resume_training
 from tfaip.trainer.run.directory import StageDirectories
 from tfaip.trainer.signals import TrainingInterrupted
-from tfaip.trainer.stages.params import StageParams
+from tfaip.trainer.stages.params import StageParams, TrainStage
 
 
 def params_of(run: Path, epochs: int, **stages: StageParams) -> Any:
@@ -136,6 +136,19 @@ def test_a_damaged_record_is_named(file: str, changed: dict[str, Any], before_ch
     path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
     with pytest.raises(UsageError, match="is damaged"):
         train(params_of(run, 4, a=stage(2), n=call("note")), restore=True)
+
+
+class OwnStage(TrainStage):
+    """A kind of the user."""
+
+    kind = "own"
+
+
+def test_stages_after_one_of_the_users_kind(tmp_path: Path) -> None:
+    run, seen = tmp_path / "run", Seen()
+    train(params_of(run, 3, a=OwnStage(epochs=2)))
+    train(params_of(run, 3, a=OwnStage(epochs=2)), seen, restore=True, from_stage="main")
+    assert (seen.epochs, seen.weights) == ([3], [-3.0])
 
 
 def test_a_run_without_stages(tmp_path: Path) -> None:

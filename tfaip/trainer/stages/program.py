@@ -49,8 +49,8 @@ _LEFT_OUT = "--pretraining.max_epochs 0"
 # What a run has once; paths from the trainer params.
 _OF_THE_RUN = """
     epochs callbacks output_dir overwrite write_checkpoints checkpoint_sub_dir keep_checkpoints history_file random_seed
-    profile profile_steps progress_bar_mode device warmstart early_stopping.best_model_name stages pretraining transfer
-    keras_backend
+    profile profile_steps progress_bar_mode device warmstart early_stopping.best_model_name
+    early_stopping.best_model_output_dir stages pretraining transfer keras_backend
 """
 # The graph may be built again with another one.
 _OF_A_STAGE = "device.precision"
