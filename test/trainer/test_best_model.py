@@ -278,6 +278,12 @@ def test_earlier_epochs_are_compared_but_not_counted():
     assert params.status({**values, 6: 0.95}, "max", counted_from=5) == EarlyStoppingStatus(0.95, 2, None)
 
 
+def test_one_epoch_without_a_new_best_is_two(caplog: pytest.LogCaptureFixture) -> None:
+    trainer = train(line_params([1.0], epochs=3, early_stopping=EarlyStoppingParams(n_to_go=1)))
+    assert trainer.epoch == 1
+    assert "n_to_go 1 stops after the first epoch, also a best one" in caplog.text
+
+
 def reference(values, mode, n_to_go, frequency, lower_threshold, upper_threshold):
     """The epoch after which to stop, read off the description, epoch by epoch, without a counter."""
     if mode == "min":

@@ -222,6 +222,8 @@ class Training:
             raise FieldAdvice(f"the best model follows {best.monitor}, {advice}", "lav_every_n")
         with below("learning_rate"):
             params.learning_rate.check_run(best, logged, has_lav)
+        if params.early_stopping.n_to_go == 1:
+            log.warning("n_to_go 1 stops after the first epoch, also a best one; 2 after the first without a new best")
         if not validates:
             data = "" if best.follows_lav else " of the training"
             log.info("no validation: the best model follows %s%s", best.monitor, data)
