@@ -230,9 +230,10 @@ def test_work_that_cannot_be_done(work: StageParams, output_dir: str | None, mes
 
 @pytest.mark.slow
 def test_a_trial_runs_every_stage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    copied = stage(2, early_stopping__best_model_output_dir=str(tmp_path / "models"))
-    stages = {"a": copied, "n": call("note"), "p": PredictStage()}
+    stages = {"a": stage(2), "n": call("note"), "p": PredictStage()}
     files = {"output_dir": tmp_path / "r", "history_file": str(tmp_path / "rates.json")}
-    LineScenario.create_trainer(staged_params([1.0, 2.0], stages, 9, export_best=True, **files)).dry_run()
+    params = staged_params([1.0, 2.0], stages, 9, export_best=True, **files)
+    params.early_stopping.best_model_output_dir = str(tmp_path / "models")
+    LineScenario.create_trainer(params).dry_run()
     assert "one batch of each of 4 stages went through training" in caplog.text
     assert list(tmp_path.iterdir()) == []
