@@ -20,7 +20,7 @@ from tfaip.export.formats import FORMATS, ExportFormats, KerasExporter
 from tfaip.export.onnxformat import OnnxExporter
 from tfaip.export.savedmodelformat import ServedModel
 from tfaip.model.graphbase import ExportGraphs
-from tfaip.trainer.build import export_advice
+from tfaip.trainer.training import export_advice
 from tfaip.util.typing import TensorDict
 
 on_tensorflow = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="ONNX is written on TensorFlow")

@@ -20,7 +20,7 @@ from tfaip.model.graphbase import ExportGraph, ExportGraphs, GraphBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import HostBuffer, variable_arrays
-from tfaip.trainer.build import export_advice
+from tfaip.trainer.training import export_advice
 from tfaip.util.files import commit_directory
 from tfaip.util.typing import TensorDict
 

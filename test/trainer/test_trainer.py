@@ -27,10 +27,10 @@ from test.trainer.line import (
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.predict.params import PredictorParams
-from tfaip.trainer.build import StopReason
 from tfaip.trainer.loop import TrainingDiverged
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.trainer import Trainer
+from tfaip.trainer.training import StopReason
 from tfaip.util.typing import Logs, TensorDict
 
 

@@ -23,7 +23,6 @@ from tfaip.errors import TfaipError
 from tfaip.params.settings import flags_of
 from tfaip.params.tree import flag_of
 from tfaip.predict.modelpass import EvaluationStopped
-from tfaip.trainer.build import StopReason, Training
 from tfaip.trainer.datasets import Feed, OpenBatches
 from tfaip.trainer.history import EpochRecord
 from tfaip.trainer.modelbuilding import most_steps_per_execution
@@ -33,6 +32,7 @@ from tfaip.trainer.run.names import EPOCH_MEAN, RATE, TRAIN
 from tfaip.trainer.scheduledvalues import scheduled_values
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stepcallbacks import StepCallbacks, UserCallbacks, python_logs
+from tfaip.trainer.training import StopReason, Training
 from tfaip.trainer.validation import EpochEvaluation, Measured, with_epoch_mean
 from tfaip.util.logging import CONSOLE_TEXT, logger
 from tfaip.util.text import number_text, shorten

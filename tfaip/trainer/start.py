@@ -27,7 +27,7 @@ from tfaip.trainer.run.names import BEST_DIR
 from tfaip.trainer.run.output import Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.permission import Permission, record_permission
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stagerunner import Run
+from tfaip.trainer.stagedrun import Run
 from tfaip.trainer.stages.params import MAIN
 from tfaip.trainer.stages.program import stored_changes
 from tfaip.trainer.state import beginning, stored_params, without_cluster

@@ -36,16 +36,16 @@ from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.trainer import start
 from tfaip.trainer.best import EarlyStoppingStatus
-from tfaip.trainer.build import StopReason, Training
 from tfaip.trainer.history import History, read_history
 from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.permission import Permission
-from tfaip.trainer.stagerunner import Run
+from tfaip.trainer.stagedrun import Run
 from tfaip.trainer.stages.program import Preview, main_stage, preview_stages
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.stepcallbacks import named_callbacks
+from tfaip.trainer.training import StopReason, Training
 from tfaip.trainer.validation import EpochEvaluation
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import construct, refuse_uncalled

@@ -17,9 +17,9 @@ from tfaip.evaluator.evaluator import plots, scalar_results
 from tfaip.lav.evaluation import PredictionEvaluation, prints_samples
 from tfaip.model.losses import INPUT_GRADIENT, REGULARIZATION, TOTAL_LOSS
 from tfaip.predict.modelpass import EvaluationStopped
-from tfaip.trainer.build import Training, is_due
 from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events
 from tfaip.trainer.stepcallbacks import StepCallbacks, UserCallbacks, python_logs
+from tfaip.trainer.training import Training, is_due
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
 

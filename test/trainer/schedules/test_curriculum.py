@@ -15,12 +15,12 @@ from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.sampler import Position
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
-from tfaip.trainer.build import Training
 from tfaip.trainer.scheduledvalues import ScheduleParams
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stagerunner import Run
+from tfaip.trainer.stagedrun import Run
 from tfaip.trainer.stages.params import TrainStage
 from tfaip.trainer.stages.program import preview_stages
+from tfaip.trainer.training import Training
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 
 # The length of a sample is its meta plus 1.

@@ -57,7 +57,7 @@ class StopReason(StrEnum):
 
 
 class SharedParts(Protocol):
-    """Parts of a run that its trainings share, see `tfaip.trainer.stagerunner.Run`."""
+    """Parts of a run that its trainings share, see `tfaip.trainer.stagedrun.Run`."""
 
     params: Params
     preview: Preview

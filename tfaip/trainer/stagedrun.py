@@ -26,7 +26,6 @@ from tfaip.params.settings import flags_of
 from tfaip.params.tree import diff
 from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, run_pass, samples_of
 from tfaip.predict.samplefile import SampleWriter
-from tfaip.trainer.build import StageEnd, StopReason, Training, hand_over
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.params import Params
@@ -40,6 +39,7 @@ from tfaip.trainer.signals import StopRequest, TrainingInterrupted
 from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN, CallStage, PredictData
 from tfaip.trainer.stages.program import PlannedStage, Preview, begins, copy_for_stage
 from tfaip.trainer.state import TrainingProgress, beginning
+from tfaip.trainer.training import StageEnd, StopReason, Training, hand_over
 from tfaip.trainer.transferparams import TransferParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import construct
