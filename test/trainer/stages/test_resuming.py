@@ -234,6 +234,7 @@ def test_a_trial_runs_every_stage(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     files = {"output_dir": tmp_path / "r", "history_file": str(tmp_path / "rates.json")}
     params = staged_params([1.0, 2.0], stages, 9, export_best=True, **files)
     params.early_stopping.best_model_output_dir = str(tmp_path / "models")
-    LineScenario.create_trainer(params).dry_run()
+    with caplog.at_level("INFO", logger="tfaip"):
+        LineScenario.create_trainer(params).dry_run()
     assert "one batch of each of 4 stages went through training" in caplog.text
     assert list(tmp_path.iterdir()) == []
