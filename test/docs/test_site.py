@@ -55,8 +55,9 @@ def test_the_reference_has_every_public_name_once() -> None:
     )
     bases = {"FlatParams", "MomentsOptimizer", "RelativeFeedbackParams", "WarmupParams"}
     found = [(name, one) for module in (optimizer, scheduler, callbacks) for name, one in vars(module).items()]
-    classes = [(name, one) for name, one in found if isinstance(one, type) and one.__module__.startswith("tfaip.")]
-    shown = {name for name, one in classes if issubclass(one, ParamsBase) or one.__module__ == callbacks.__name__}
+    # Not the names of tfaip 1.2, which other tests have asked for.
+    classes = [one for name, one in found if isinstance(one, type) and one.__name__ == name]
+    shown = {one.__name__ for one in classes if issubclass(one, ParamsBase) or one.__module__ == callbacks.__name__}
     public = {*tfaip.imports.__all__, *tfaip.testing.__all__, *shown} - bases
     assert public - set(listed) == set()
     assert {name: count for name, count in listed.items() if count > 1} == {}
