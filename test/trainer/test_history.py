@@ -176,6 +176,14 @@ def test_an_edited_history_goes_on() -> None:
     assert file.rates_only() == History({1: EpochRecord(0.5), 3: EpochRecord(0.5), 7: EpochRecord(0.125)})
 
 
+def test_name_and_value_in_one_call() -> None:
+    history = History({1: EpochRecord(0.1, {"val_loss": 2.0, "loss": 3.0})})
+    assert history.error_key(1, "loss") == "loss"
+    assert history.error_key(1, ["lav_l0_cer", "val_loss", "loss"]) == "val_loss"
+    assert history.error(1, ["lav_l0_cer", "val_loss", "loss"]) == ("val_loss", 2.0)
+    assert (history.error_key(1, "cer"), history.error(1, []), history.error(2, "loss")) == (None, None, None)
+
+
 def test_columns() -> None:
     history = History({2: EpochRecord(0.5, {"loss": 1.0}), 1: EpochRecord(None, {"loss": 3.0, "acc": 0.25})})
     history.record(3, EpochRecord(0.125))

@@ -6,7 +6,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes import c_float
 from dataclasses import dataclass, field
 from itertools import islice
@@ -242,6 +242,20 @@ class History:
         """
         found = (epoch for epoch in self._backwards(before) if name in self._records[epoch].values)
         return list(islice(found, min(count, len(self))))[::-1]
+
+    def error_key(self, epoch: int, names: str | Sequence[str]) -> str | None:
+        """Return the first of several names under which a value of an epoch was logged, or None.
+
+        Args:
+            names: the monitored values, see `FeedbackParams.monitored`.
+        """
+        values = self.values(epoch)
+        return next((name for name in ([names] if isinstance(names, str) else names) if name in values), None)
+
+    def error(self, epoch: int, names: str | Sequence[str]) -> tuple[str, float] | None:
+        """Return the name that `error_key` finds and its value, or None."""
+        key = self.error_key(epoch, names)
+        return None if key is None else (key, self._records[epoch].values[key])
 
     def _backwards(self, before: float) -> Iterator[int]:
         """Return the recorded epochs below `before`, the last one first."""
