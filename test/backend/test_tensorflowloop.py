@@ -52,3 +52,17 @@ def test_every_batch_is_trained_once_and_in_order_however_executions_divide_them
     assert model.traced == (len(sizes) if run_eagerly else 1)
     with pytest.raises(StopIteration):
         steps(None)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int8", "int64", "uint16", "bool", "str"])
+@pytest.mark.parametrize("shape", [(), (0, 3), (5,), (4, 6)])
+def test_chunks_are_copies_of_arrays_of_any_type_and_layout(dtype: str, shape: tuple[int, ...]) -> None:
+    batches = [np.arange(number, number + np.prod(shape, dtype=int)).reshape(shape[::-1]).T for number in (0, 7, 1)]
+    arrays = [batch.astype(dtype) for batch in batches]  # not contiguous, and not at aligned addresses
+    chunk = next(prepared(iter([({"x": array}, {}) for array in arrays]), is_shared=False))[0][0]["x"]
+    expected = np.stack(arrays)
+    for array in arrays:
+        array[...] = array.dtype.type(0)
+    found = chunk.numpy().astype(dtype)
+    assert (found.shape, chunk.dtype.name) == ((3, *shape), dtype if dtype != "str" else "string")
+    assert found.tolist() == expected.tolist()

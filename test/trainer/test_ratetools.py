@@ -72,13 +72,13 @@ def test_a_preview_is_what_the_training_does(tmp_path: Path) -> None:
 
 def recorded() -> History:
     scores = [2.0, 1.9, 1.895, 1.894]
-    return History({e: EpochRecord(0.1, {"val_loss": s, "loss": 1.0}) for e, s in enumerate(scores, 1)})
+    return History({e: EpochRecord(0.1, {"val_loss": s, "loss": 1.0}, {}, 0.1) for e, s in enumerate(scores, 1)})
 
 
 def test_replay_decides_on_its_own_rates() -> None:
     replayed = replay(NewbobRelParams(lr=0.01, monitor="val_loss"), recorded())
     assert [replayed[e].lr for e in replayed.epochs] == [0.01, 0.01, 0.01, 0.005]
-    assert replayed.values(4) == {"val_loss": 1.894, "loss": 1.0}
+    assert (replayed.values(4), replayed[4].effective_lr) == ({"val_loss": 1.894, "loss": 1.0}, None)
     # Stages that hold the rate keep it.
     held, equal = EpochRecord(0.25, {"loss": 5.0}, {"rate_control": False}), EpochRecord(1.0, {"loss": 2.0})
     replayed = replay(

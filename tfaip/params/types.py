@@ -225,7 +225,7 @@ class FieldText(str):
     """
 
     __slots__ = ()
-    shown = "value"
+    shown = "value or flat list"
 
 
 if TYPE_CHECKING:

@@ -284,7 +284,8 @@ class StepSchedules:
         objects = objects_of_epochs(model)
         for schedule in self._known:
             if schedule.path not in (objects if schedule.is_of_epoch else known):
-                names = ", ".join(sorted(map(shown_name, {*known, *objects})))
+                able = {*objects, *(path for path in known if not _OF_OBJECTS.fullmatch(path))}
+                names = ", ".join(sorted(map(shown_name, able)))
                 log.info("values that can be scheduled: %s", names)  # in full: a command shortens its errors
                 is_dropout = schedule.is_of_epoch and schedule.path.startswith(GRAPH)
                 made = " (rate is that of a Keras dropout made with one above 0)" if is_dropout else ""

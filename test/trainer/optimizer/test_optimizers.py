@@ -173,3 +173,11 @@ def test_arguments_and_defaults_are_those_of_keras(cls: type[OptimizerParams]) -
     assert arguments.pop("adam_weight_decay", params.weight_decay) == params.weight_decay
     assert arguments == {name: getattr(params, name) for name in arguments}
     assert {field.name for field in dataclasses.fields(cls)} - OF_THE_TOOLKIT <= set(arguments)
+
+
+def test_an_optimizer_of_ones_own_names_its_class() -> None:
+    class OwnOptimizer(OptimizerParams):
+        """Says nothing of Keras."""
+
+    with pytest.raises(NotImplementedError, match=r"^OwnOptimizer does not implement cls\(\)$"):
+        OwnOptimizer().cls()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from test.support.tiny.scenario import TinyGenerator, TinyScenario
+from test.support.tiny.scenario import TinyGenerator, TinyScenario, TinyTrainerParams
 from test.trainer.stages.scenarios import (
     AlignedScenario,
     ConstructionScenario,
@@ -19,6 +19,7 @@ from test.trainer.stages.scenarios import (
 from test.trainer.stages.stagedruns import stage as own
 from tfaip.errors import UsageError
 from tfaip.model.weightrules import TransferMode
+from tfaip.params import option
 from tfaip.params.types import FunctionName
 from tfaip.scenario.tutorial.full.data import Dataset
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
@@ -189,6 +190,17 @@ REFUSED: list[tuple[Any, str]] = [
 def test_stages_that_cannot_work(stages: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         plan_of(stages=stages) if isinstance(stages, dict) else plan_of(stages)
+
+
+def test_a_file_of_a_stage_within_lists_of_a_field() -> None:
+    class FileParams(TinyTrainerParams):
+        """Has files by language."""
+
+        files: dict[str, list[str]] = option({})
+
+    params = FileParams(scenario=tiny_params(4).scenario, stages={"p": PredictStage()}, files={"de": ["{p.file}"]})
+    with pytest.raises(UsageError, match="^--trainer.files names the file of a stage: expected text, .*got ..{p.file}"):
+        preview_stages(params, TinyScenario)
 
 
 def test_a_program_takes_no_list() -> None:

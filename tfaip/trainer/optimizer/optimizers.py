@@ -92,7 +92,10 @@ class OptimizerParams(ParamsBase):
         import keras
 
         names = [base.__name__.removesuffix("Optimizer") for base in type(self).__mro__]
-        return getattr(keras.optimizers, next((name for name in names if hasattr(keras.optimizers, name)), names[0]))
+        found = next((name for name in names if hasattr(keras.optimizers, name)), None)
+        if found is None:
+            raise NotImplementedError(f"{type(self).__name__} does not implement cls()")
+        return getattr(keras.optimizers, found)
 
     def arguments(self) -> dict[str, Any]:
         """Return the constructor arguments of the Keras class: the fields that not all optimizers share."""

@@ -322,9 +322,14 @@ def _drop_schedules(params: Any, flags: Collection[str]) -> None:
 
 def _references(params: Any) -> dict[str, str]:
     """Return the params that refer to files of stages, as overrides."""
-    places = walk_places(params, Place.of_root(type(params).flag_root))
-    values = {place.flag: value for place, value in places if not place.is_hidden and children(value) is None}
-    return {flag: value_text(value) for flag, value in values.items() if _REFERENCE.search(str(value))}
+    found: dict[str, str] = {}
+    for place, value in walk_places(params, Place.of_root(type(params).flag_root)):
+        if not place.is_hidden and children(value) is None and _REFERENCE.search(str(value)):
+            try:
+                found[place.flag] = value_text(value)
+            except TypeError as error:  # lists within it
+                raise UsageError(f"--{place.flag} names the file of a stage: {error}") from error
+    return found
 
 
 def _hook_stages(planner: _Planner, pretraining: PretrainingParams, scenario: Any) -> Iterator[tuple[TrainStage, Any]]:

@@ -97,5 +97,5 @@ def replay(params: LearningRateParams, recorded: History) -> History:
     for epoch in recorded.epochs:
         record = recorded[epoch]
         rate = record.lr if record.is_held else params.rate(epoch, replayed.controlled())
-        replayed.record(epoch, replace(record, lr=rate))
+        replayed.record(epoch, replace(record, lr=rate, effective_lr=None))
     return replayed
