@@ -10,11 +10,11 @@ import pytest
 from keras import layers
 
 from test.model import own_objects
-from test.model.brought import BroughtData, BroughtDataParams
+from test.model.brought import NETWORKS, BroughtData, BroughtDataParams, BroughtScenario, brought_params
 from test.model.support import Shapes, logged, training_model
 from tfaip.errors import UsageError
 from tfaip.model.declared import declared
-from tfaip.model.keras_objects import Loss, Metric
+from tfaip.model.keras_objects import Initializer, Loss, Metric
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 
@@ -268,3 +268,12 @@ def test_models_that_do_not_fit(network: Callable[[], Any], expected: str) -> No
     model.data = BroughtData(BroughtDataParams())
     with pytest.raises((TypeError, ValueError), match=expected):
         model.create_graph()
+
+
+def test_an_object_that_cannot_be_made_names_its_flag(monkeypatch):
+    params: Any = brought_params("unnamed")
+    params.scenario.model.start = start = Initializer("RandomNormal", stdev=0.1)
+    monkeypatch.setitem(NETWORKS, "unnamed", lambda units: start.create())
+    expected = "cannot be made: TypeError: got an unexpected keyword argument 'stdev'$"
+    with pytest.raises(UsageError, match=r"^--model.start: Initializer\('RandomNormal', stdev=0.1\) " + expected):
+        BroughtScenario.create_trainer(params).train()

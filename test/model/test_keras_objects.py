@@ -207,4 +207,5 @@ def test_activations_are_functions_or_layers_and_layers_take_the_params() -> Non
 def test_why_an_object_cannot_be_made(named: KerasObject, reason: str) -> None:
     with pytest.raises(RefusedObject, match=reason) as error:
         named.create()
+    assert error.value.named is named
     assert (str(error.value).isprintable(), len(str(error.value)) <= 300) == (True, True)

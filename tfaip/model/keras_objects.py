@@ -31,6 +31,7 @@ class RefusedObject(UsageError, ValueError):
     """
 
     def __init__(self, named: KerasObject, reason: str) -> None:
+        self.named = named
         super().__init__(f"{shorten(named)} cannot be made: {shorten_text(reason, ERROR_LIMIT)}")
 
 

@@ -11,8 +11,10 @@ from tfaip.backend.active import backend
 from tfaip.backend.kerastools import Execution
 from tfaip.device import Precision
 from tfaip.device.devices import Devices
+from tfaip.errors import UsageError
 from tfaip.layers.weightnoise import UpdateNoise
 from tfaip.model.graphbase import GenericGraphBase
+from tfaip.model.keras_objects import RefusedObject
 from tfaip.model.losses import InputGradientPenalty, WeightPenalty
 from tfaip.model.structure.axis import Structure
 from tfaip.model.structure.graph import graph_structure
@@ -22,6 +24,7 @@ from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_
 from tfaip.model.weightrules import matching_paths
 from tfaip.params.codec import encode
 from tfaip.params.fields import FieldAdvice, below
+from tfaip.params.tree import Place, items_of, walk_places
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.optimizer.update import AverageRate
@@ -54,8 +57,16 @@ def build_training_model(
 ) -> TrainingModel:
     """Build the model with all variables, and compile it with its optimizer."""
     schedules = StepSchedules(params)
-    graph = scenario.graph
-    model = _new_model(params, scenario, schedules, weighted_losses)
+    try:
+        graph = scenario.graph
+        model = _new_model(params, scenario, schedules, weighted_losses)
+    except RefusedObject as error:  # an object of Keras that cannot be made from its params
+        for place, value in walk_places(params, Place.of_root("trainer")):
+            for index, item in (items_of(value) or {"": value}).items():
+                if item is error.named:
+                    flag = ".".join(filter(None, [place.label, index]))
+                    raise UsageError(f"{flag}: {error}") from error
+        raise
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
     for layer, is_trainable in _own_flags.pop(graph, []):  # frozen by an earlier training of the same scenario
         layer.trainable = is_trainable  # sets those below it too, which come later
