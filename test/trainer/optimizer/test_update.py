@@ -186,6 +186,17 @@ def test_as_many_in_a_row_as_are_tolerated_do_not_and_the_latch_stays():
 
 
 @pytest.mark.backend
+@pytest.mark.parametrize("odd", [[INF, 0], [INF, -INF], [NAN, 1], [1e20, -2e20]])
+@pytest.mark.parametrize("clip", [{}, {"clip_global_norm": 1.0}])
+def test_one_odd_gradient_of_many_skips_the_update(odd, clip):
+    training = Training(SGDOptimizer(skip_nonfinite=1, **clip), {"w": np.zeros((3, 2)), "b": np.zeros(2)})
+    column = np.zeros((3, 2))
+    column[:2, 1] = odd
+    assert training.step(column, [1, 0]) == [np.zeros((3, 2)).tolist(), [0, 0]]  # 1e20: its square is infinite
+    assert training.step(np.zeros((3, 2)), [1, 0])[1] == [-1, 0]
+
+
+@pytest.mark.backend
 def test_nothing_of_the_optimizer_moves_with_a_skipped_update():
     params = AdamOptimizer(skip_nonfinite=3, weight_decay=0.1, clip_norm=1.0)
     training = Training(params, {"w": [1.0, 2.0]}, average_rate=AverageRate(0.5, ramp=False))
