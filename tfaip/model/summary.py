@@ -1,4 +1,4 @@
-"""Summary of a model: its layers with their output shapes and parameters, and those that cannot be compiled."""
+"""Summary of a model: its layers with their output shapes and parameters."""
 
 import contextlib
 import math
@@ -6,20 +6,10 @@ from collections.abc import Iterator
 
 import keras
 
-from tfaip.backend.active import backend
-from tfaip.backend.keras_private import layers_without_xla
 from tfaip.backend.kerastools import sublayers
-from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path
 from tfaip.params.names import top_package
-from tfaip.util.logging import logger
 from tfaip.util.terminal import table_lines
-from tfaip.util.text import shorten_text
-
-log = logger(__name__)
-
-# Characters of a warning for names of layers.
-_NAMES_LIMIT = 100
 
 
 def summarize(graph: keras.layers.Layer) -> list[tuple[str, str, str, int, int]]:
@@ -80,19 +70,3 @@ def _output_shapes(layer: keras.layers.Layer) -> str:
             computed = layer.compute_output_shape(*config.get("shapes_dict", config).values())
             keras.tree.map_shape_structure(shapes.append, computed)
     return ", ".join("x".join("?" if n is None else str(n) for n in shape[1:]) or "scalar" for shape in shapes if shape)
-
-
-def compiles_with_xla(model: TrainingModel, force_eager: bool, jit_compile: bool) -> bool:
-    """Return the `jit_compile` argument of `compile`; log a warning if layers keep the step from being compiled.
-
-    Keras compiles a step only if all layers say so (`supports_jit`). On JAX a step that is not compiled runs operation
-    by operation; on TensorFlow it is a graph without XLA, as it is by default.
-    """
-    if force_eager or not (backend.ALWAYS_COMPILES or jit_compile):
-        return False
-    paths = {id(layer): path for path, layer in all_layers_by_path(model.graph).items()}
-    uncompiled = layers_without_xla(model)
-    layers = sorted(f"{paths.get(id(layer), layer.name)} ({type(layer).__name__})" for layer in uncompiled)
-    if layers:
-        log.warning(backend.ADVICE_WITHOUT_COMPILATION, shorten_text(", ".join(layers), _NAMES_LIMIT))
-    return not layers

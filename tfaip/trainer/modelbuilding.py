@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import keras
 
 from tfaip.backend.active import backend
+from tfaip.backend.keras_private import layers_without_xla
 from tfaip.backend.kerastools import Execution
 from tfaip.device import Precision
 from tfaip.device.devices import Devices
@@ -18,7 +19,7 @@ from tfaip.model.keras_objects import RefusedObject
 from tfaip.model.losses import InputGradientPenalty, WeightPenalty
 from tfaip.model.structure.axis import Structure
 from tfaip.model.structure.graph import graph_structure
-from tfaip.model.summary import compiles_with_xla, summary_lines
+from tfaip.model.summary import summary_lines
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
 from tfaip.model.weightrules import matching_paths
@@ -32,12 +33,13 @@ from tfaip.trainer.params import Params
 from tfaip.trainer.scheduledvalues import OPTIMIZER, StepSchedules, given_loss_weights, schedules_of, with_value
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import CONSOLE_TEXT, logger
-from tfaip.util.text import number_text, shorten
+from tfaip.util.text import number_text, shorten, shorten_text
 
 # Flags of the layers of graphs that are frozen in parts; layers come before those below them.
 _own_flags: WeakKeyDictionary[keras.layers.Layer, list[tuple[keras.layers.Layer, bool]]] = WeakKeyDictionary()
 
 _FROZEN = "no_train_scope"
+_LAYERS_NAMED = 100  # characters
 # Params that a model is built and compiled with, as they are.
 _BUILT_IN = """
     optimizer no_train_scope train_accum_steps weight_noise weight_penalties
@@ -168,8 +170,24 @@ def _compile(
         steps_per_execution=_steps_per_execution(params, devices),
         auto_scale_loss=False,  # the optimizer does
         # Never "auto": that picks XLA on TensorFlow, which fails on graphs with CTC, sparse or text operations.
-        jit_compile=compiles_with_xla(model, is_eager, params.jit_compile),
+        jit_compile=_compiles_with_xla(model, is_eager, params.jit_compile),
     )
+
+
+def _compiles_with_xla(model: TrainingModel, force_eager: bool, jit_compile: bool) -> bool:
+    """Return the `jit_compile` argument of `compile`; log a warning if layers keep the step from being compiled.
+
+    Keras compiles a step only if all layers say so (`supports_jit`). On JAX a step that is not compiled runs operation
+    by operation; on TensorFlow it is a graph without XLA, as it is by default.
+    """
+    if force_eager or not (backend.ALWAYS_COMPILES or jit_compile):
+        return False
+    paths = {id(layer): path for path, layer in all_layers_by_path(model.graph).items()}
+    uncompiled = layers_without_xla(model)
+    layers = sorted(f"{paths.get(id(layer), layer.name)} ({type(layer).__name__})" for layer in uncompiled)
+    if layers:
+        log.warning(backend.ADVICE_WITHOUT_COMPILATION, shorten_text(", ".join(layers), _LAYERS_NAMED))
+    return not layers
 
 
 # Each return to Python costs time: a step of a tiny model takes 84 us alone, and 48 us if 10 are executed together.
