@@ -1,7 +1,9 @@
 """A network that grows in a real training: what its weights, moments and averages begin with."""
 
+import dataclasses
 import gc
 import weakref
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,11 @@ import numpy as np
 import pytest
 
 from test.support.tiny.scenario import TinyScenario
-from test.trainer.line import train
+from test.trainer.line import LineTrainerParams, line_params, train
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import load_arrays, variable_arrays
+from tfaip.trainer import training
+from tfaip.trainer.modelbuilding import build_training_model, built_from
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.stages.params import TrainStage
 
@@ -52,6 +56,27 @@ def grown(run: Path, stage: TrainStage | None = None, **fields: Any) -> tuple[Be
     trainer = train(params, begun, scenario=TinyScenario)
     assert trainer.scenario.graph is begun.models[-1]().graph
     return begun, load_arrays(run / "stages" / "small" / "state" / "state.safetensors")
+
+
+def test_a_model_is_kept_only_if_all_params_are_equal_that_it_was_built_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: dict[Any, set[str]] = {build_training_model: set(), built_from: set()}
+    params_cls, before = LineTrainerParams, LineTrainerParams.__getattribute__
+    fields = {field.name for field in dataclasses.fields(params_cls)}
+
+    def recorded(function: Any, *args: Any) -> Any:
+        def found(params: Any, name: str) -> Any:
+            read[function] |= {name} & fields
+            return before(params, name)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(params_cls, "__getattribute__", found)
+            return function(*args)
+
+    for function in read:
+        monkeypatch.setattr(training, function.__name__, partial(recorded, function))
+    train(line_params([1, 2]))
+    assert read[build_training_model] - read[built_from] == {"random_seed"}  # one of the run
+    assert len(read[built_from]) == 13
 
 
 @pytest.mark.slow
