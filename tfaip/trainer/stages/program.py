@@ -453,8 +453,8 @@ class Preview:
             stages.append(main_stage(params, len(stages)))
         last = 0
         for i, stage in enumerate(stages):
-            setup = stage.params.gen.setup
-            stage.params.val_every_n, stage.params.samples_per_epoch = 1, setup.train.batch_size
+            setup, every = stage.params.gen.setup, min(stage.params.val_every_n, 1)
+            stage.params.val_every_n, stage.params.samples_per_epoch = every, setup.train.batch_size
             setup.val.limit = setup.val.batch_size
             if not stage.trains:
                 setup.train.limit = setup.train.batch_size
