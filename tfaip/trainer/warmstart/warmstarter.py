@@ -24,7 +24,6 @@ from tfaip.model.transfer import (
     shape_text,
 )
 from tfaip.model.variables import variables_by_path
-from tfaip.model.weightrules import matching_paths
 from tfaip.model.weights import WEIGHTS_FILE, load_weights_of, variable_arrays
 from tfaip.model.weightsource import Source
 from tfaip.params.fields import FieldAdvice
@@ -96,9 +95,6 @@ class WarmStarter:
         # States of random generators are not weights: they are neither loaded nor reported.
         sources = [self._trimmed(source, set(variables) - set(weights)) for source in read]
         rules = self._params
-        for name, pattern in (("include", rules.include), ("exclude", rules.exclude)):
-            if pattern is not None:
-                matching_paths(pattern, name, "weight", weights)
         shapes = {path: tuple(variable.shape) for path, variable in weights.items()}
         known = structure() if rules.mode is WarmStartMode.SUBSET and structure is not None else {}
         transfer = plan_transfer(shapes, sources, rules, rules.mode, known)
