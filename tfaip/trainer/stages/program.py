@@ -197,7 +197,7 @@ class _Planner:
         if params is None:
             params = self._params_of(settings)
         if settings.trains:
-            self._latest = copy_for_stage(params)  # a training writes its progress into its own
+            self._latest = copy_for_stage(params)  # a training completes its own
         if file := settings.result_file():
             root = Path(self._params.output_dir or "").absolute()
             self._files[settings.name] = str(root / STAGES_DIR / settings.name / file)
