@@ -191,8 +191,10 @@ def plan_transfer(
 
     Raises:
         UsageError: if `rename` gives two arrays of a source the same name.
-        FieldAdvice: if a pattern matches no weight, or `blocks` has sizes that fit none.
+        FieldAdvice: if a pattern matches no weight, or `blocks` has sizes that fit none, or another mode.
     """
+    if rules.blocks and mode != TransferMode.SUBSET:
+        raise FieldAdvice("{blocks} has no effect without {mode} subset", "blocks", "mode")
     if mode == TransferMode.NONE:
         return Transfer(sources, [Row(path, shape, Outcome.NOT_WANTED) for path, shape in targets.items()])
     for name, pattern in (("include", rules.include), ("exclude", rules.exclude)):
