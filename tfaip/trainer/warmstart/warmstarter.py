@@ -140,21 +140,22 @@ def _check(transfer: Transfer, what: str, allow_partial: bool, any_shape: bool) 
     usable = [Outcome.LOADED, Outcome.PARTLY_LOADED, *([Outcome.SHAPE_DIFFERS] if any_shape else [])]
     loaded = transfer.with_outcome(*usable)
     missing = [row for row in transfer.rows if row.outcome not in (*usable, Outcome.EXCLUDED)]
-    needed, fields, more = _some([_difference(row) for row in missing]), [], ""
+    needed, blocks = _some([_difference(row) for row in missing]), ""
+    fields, advice = ["rename"], "map names with {rename} 'old->new'"
     if any(row.reason and row.found for row in missing):
-        fields, more = ["blocks"], ", or give the sizes of joined inputs with {blocks} 'path=[3,5,5,7]'"
-    elif any(row.found and len(row.found.shape) == len(row.shape) for row in missing):  # in the mode exact
-        fields, more = ["mode"], ", or load the entries that both shapes have with {mode} subset"
+        blocks = ", or give the sizes of joined inputs with {blocks} 'path=[3,5,5,7]'"
+        fields.append("blocks")
+    elif missing and all(row.found and len(row.found.shape) == len(row.shape) for row in missing):  # mode is exact
+        fields, advice = ["mode"], "load the entries that both shapes have with {mode} subset"
     if not loaded:
         found = sorted(name for source in transfer.sources for name in source.arrays)
         text = f"nothing in {what} matches the model: it holds {_some(found)}, the model needs {needed}"
-        advice = f"map names with {{rename}} 'old->new', or choose another {{model}}{more}"
-        raise FieldAdvice(f"{text}; {advice}", "rename", "model", *fields)
+        raise FieldAdvice(f"{text}; {advice}, or choose another {{model}}{blocks}", "model", *fields)
     if missing and not allow_partial:
         count = f"{len(loaded)} of {len(loaded) + len(missing)} weights match"
-        advice = f"leave them fresh with {{allow_partial}} True, or map names with {{rename}} 'old->new'{more}"
-        text = f"{what} fits the model only in part: {count}, not {needed}; {advice}"
-        raise FieldAdvice(text, "allow_partial", "rename", *fields)
+        text = f"{what} fits the model only in part: {count}, not {needed}"
+        advice = f"leave them fresh with {{allow_partial}} True, or {advice}"
+        raise FieldAdvice(f"{text}; {advice}{blocks}", "allow_partial", *fields)
 
 
 def _difference(row: Row) -> str:
