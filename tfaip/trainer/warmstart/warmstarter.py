@@ -143,8 +143,7 @@ def _check(transfer: Transfer, what: str, allow_partial: bool, any_shape: bool) 
     needed, blocks = _some([_difference(row) for row in missing]), ""
     fields, advice = ["rename"], "map names with {rename} 'old->new'"
     if any(row.reason and row.found for row in missing):
-        blocks = ", or give the sizes of joined inputs with {blocks} 'path=[3,5,5,7]'"
-        fields.append("blocks")
+        fields, blocks = ["rename", "blocks"], ", or give the sizes of joined inputs with {blocks} 'path=[3,5,5,7]'"
     elif missing and all(row.found and len(row.found.shape) == len(row.shape) for row in missing):  # mode is exact
         fields, advice = ["mode"], "load the entries that both shapes have with {mode} subset"
     if not loaded:
