@@ -191,10 +191,15 @@ def plan_transfer(
 
     Raises:
         UsageError: if `rename` gives two arrays of a source the same name.
-        FieldAdvice: if `blocks` has a pattern that matches no weight, or sizes that fit none.
+        FieldAdvice: if a pattern matches no weight, or `blocks` has sizes that fit none, or another mode.
     """
+    if rules.blocks and mode != TransferMode.SUBSET:
+        raise FieldAdvice("{blocks} has no effect without {mode} subset", "blocks", "mode")
     if mode == TransferMode.NONE:
         return Transfer(sources, [Row(path, shape, Outcome.NOT_WANTED) for path, shape in targets.items()])
+    for name, pattern in (("include", rules.include), ("exclude", rules.exclude)):
+        if pattern is not None:
+            matching_paths(pattern, name, "weight", targets)
     found_names = [_renamed(source, rules) for source in sources]
     rows = [_row(path, shape, sources, found_names, rules) for path, shape in targets.items()]
     for place, source in enumerate(sources):

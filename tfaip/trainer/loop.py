@@ -98,7 +98,8 @@ class TrainingLoop:
 
     def _publish_early_stopping(self) -> None:
         """Store the status in the fields of the run's params that callbacks may read."""
-        best, status, view = self._training.best, self._training.early_stopping(), self._params.early_stopping
+        training = self._training
+        best, status, view = training.best, training.early_stopping(), training.run.params.early_stopping
         view.mode, view.monitor = best.mode, best.monitor
         view.current, view.n = status.current, status.n
 
@@ -183,7 +184,7 @@ class TrainingLoop:
         counts = zip(progress.position.dropped, progress.dropped, strict=True)
         dropped = DropCounts(*(now - before for now, before in counts))
         progress.begin_epoch_after(number)
-        self._params.current_epoch = number - offset
+        training.run.params.current_epoch = number - offset
         self._publish_early_stopping()
         is_best = training.best.epoch(progress.history) == number
         self._output.wait()

@@ -396,8 +396,7 @@ class EpochSchedules:
         """Return where an epoch (from 1) begins that follows this position."""
         if epoch == 1 or self._values_of_data(epoch) == self._values_of_data(epoch - 1):
             return position
-        has_begun = position.consumed > 0 or position.emitted > 0
-        return replace(position, pass_index=position.pass_index + has_begun, consumed=0, emitted=0, pending=())
+        return position.next_pass() if position.consumed or position.emitted else position
 
     def logged(self, epoch: int) -> Logs:
         """Return the values of an epoch by logged name."""

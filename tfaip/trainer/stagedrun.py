@@ -382,4 +382,4 @@ def next_position(before: Params, after: Params, progress: TrainingProgress, fir
     changes = diff(old.gen.setup.train, new.gen.setup.train)
     if not differs and all(begins(change.path, _BATCHING.split()) for change in changes):
         return position
-    return replace(position, pass_index=position.pass_index + 1, consumed=0, emitted=0, pending=(), failed=0)
+    return position.next_pass()

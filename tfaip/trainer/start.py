@@ -23,7 +23,7 @@ from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.history import ENDED, History, read_history
 from tfaip.trainer.params import Params
 from tfaip.trainer.run.directory import RunDirectory, StageDirectories
-from tfaip.trainer.run.names import BEST_DIR
+from tfaip.trainer.run.names import BEST_DIR, PARAMS_FILE
 from tfaip.trainer.run.output import Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.permission import Permission, record_permission
 from tfaip.trainer.signals import StopRequest
@@ -253,8 +253,9 @@ def load_history(run: Run, is_resumed: bool) -> None:
 
 def _read_history_file(run: Run, path: Path, is_resumed: bool) -> None:
     params, directory, progress = run.params, run.output.directory, run.progress
+    parent, own = path.parent.resolve(), None if directory is None else directory.root.resolve()
     # The directory of the run may be created later.
-    if not path.parent.is_dir() and (directory is None or path.parent.absolute() != directory.root.absolute()):
+    if not parent.is_dir() and parent != own:
         shown = shorten_text(str(path.parent), 160)
         raise FieldAdvice(f"{shown} is no directory: change {{history_file}}", "history_file")
     if params.history_file is not None:
@@ -262,14 +263,16 @@ def _read_history_file(run: Run, path: Path, is_resumed: bool) -> None:
     if not path.exists():
         return
     file = read_history(path)
+    # It is read and never replaced: the run writes its history to the default place.
+    is_foreign = file.is_returnn or (parent != own and (parent / PARAMS_FILE).exists())
     if is_resumed:
-        if file.is_returnn:
-            text = f"{path} is a learning_rate_file of RETURNN, which gives rates to a new training only"
+        if is_foreign:
+            kind = "a learning_rate_file of RETURNN" if file.is_returnn else "that of another run"
+            text = f"{path} is {kind}, which gives rates to a new training only"
             raise FieldAdvice(f"{text}: leave out {{history_file}}", "history_file")
         progress.history = progress.history.edited(file, progress.epoch)
         return
-    if file.is_returnn:
-        # It is read and never replaced: the run writes its history to the default place.
+    if is_foreign:
         params.history_file = None
         run.output.history_file = None if directory is None else directory.history_file
     progress.history = file.rates_only()

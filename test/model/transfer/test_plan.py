@@ -62,6 +62,14 @@ def test_rules_decide_on_paths_of_the_target_and_names_of_the_source() -> None:
     assert [path for path in TARGETS if both.selects(path)] == ["a/kernel"]
 
 
+@pytest.mark.parametrize("name", ["include", "exclude"])
+def test_a_pattern_that_matches_no_weight_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"^{name} 'c' matches no weight; .*the weights are a/"):
+        plan_transfer(TARGETS, [source(a_kernel=(2, 3))], WeightRules(**{name: "c"}))
+    with pytest.raises(UsageError, match="^blocks has no effect without mode subset$"):
+        plan_transfer(TARGETS, [source(a_kernel=(2, 3))], WeightRules(blocks={"a": [1, 2]}))
+
+
 def test_the_first_source_with_the_name_and_the_shape_wins() -> None:
     first = source("first", a_kernel=(2, 3), b_kernel=(9, 9))
     second = source("second", b_kernel=(3, 1), a_kernel=(2, 3), a_bias=(7,))

@@ -116,6 +116,14 @@ def test_a_rate_file_of_returnn_gives_rates_and_is_never_replaced(
     with pytest.raises(UsageError, match="a learning_rate_file of RETURNN, which gives rates to a new training only"):
         train(falling(run, rule, epochs=6, history_file=str(file), stages=stages), restore=True)
     assert file.read_text() == RATES_OF_RETURNN
+    # Nor is the history of another run.
+    text = (run / "history.json").read_text()
+    other = falling(tmp_path / "other", rule, epochs=3, history_file=str(run / "history.json"))
+    assert weight(train(other)) == 7.75
+    assert rates_of(tmp_path / "other") == [1.0, 0.25, 1.0, 0.5, 1.0]
+    with pytest.raises(UsageError, match="history.json is that of another run, which gives rates to a new training"):
+        train(other, restore=True)
+    assert (run / "history.json").read_text() == text
     # Without an output directory there is no history at all.
     assert weight(train(falling(None, rule, epochs=3, history_file=str(file)))) == 7.75
 

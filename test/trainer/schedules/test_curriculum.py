@@ -90,9 +90,10 @@ def test_the_samples_of_each_epoch(workers: int) -> None:
 def test_an_epoch_of_another_difficulty_begins_with_a_new_pass() -> None:
     whole = samples_of_epochs(setup_of(growing(samples_per_epoch=2)))
     setup = setup_of(growing(samples_per_epoch=2))
-    setup.state.progress.epoch, setup.state.progress.position = 1, Position(pass_index=0, consumed=5, emitted=2)
+    setup.state.progress.epoch, setup.state.progress.position = 1, Position(consumed=5, emitted=2, failed=1)
     assert samples_of_epochs(setup, first=2) == whole[1:]
-    assert setup.state.progress.position.pass_index == 2
+    position = setup.state.progress.position
+    assert (position.pass_index, position.failed) == (2, 0)  # `on_error skip:N` counts in each pass
 
 
 def test_a_stage_without_the_schedule_ends_its_pass() -> None:

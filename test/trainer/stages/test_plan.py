@@ -336,3 +336,11 @@ def test_a_bound_on_the_epochs() -> None:
     assert [stage.name for stage in repeated(max_epochs=0)] == ["main"]
     with pytest.raises(UsageError, match=r"pretraining\(3, params\) .* has not returned None after 3 epochs"):
         repeated(max_epochs=3)
+
+
+def test_a_trial_validates_if_the_run_does() -> None:
+    # Without validation its data need not exist.
+    stages: dict[str, StageParams] = {"a": own(1, trainer__val_every_n=0)}
+    params = tiny_params(3, stages=stages, val_every_n=2)
+    trial = preview_stages(params, TinyScenario).trial(params)
+    assert [stage.params.val_every_n for stage in trial.stages] == [0, 1]

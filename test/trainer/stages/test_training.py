@@ -14,7 +14,7 @@ from tfaip.model.weightrules import TransferMode
 from tfaip.model.weights import load_arrays
 from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import AdamOptimizer
-from tfaip.trainer.scheduler import NewbobAbsParams
+from tfaip.trainer.scheduler import ConstantParams, NewbobAbsParams
 from tfaip.trainer.stages.params import PretrainingParams, StageParams
 from tfaip.trainer.transferparams import TransferParams
 
@@ -186,3 +186,14 @@ def test_the_best_weights_are_those_of_the_stage(caplog: pytest.LogCaptureFixtur
     three, _ = sgd(two, 0.0, 1.0)
     assert "the rate decays: back to the weights of epoch 2" in caplog.text
     assert seen.weights == pytest.approx([one, two, three])
+
+
+def test_callbacks_read_the_status_of_each_stage_in_the_params_of_the_run() -> None:
+    always = {"learning_rate": ConstantParams(lr=0.0), "early_stopping": EarlyStoppingParams(n_to_go=3)}
+    trainer, seen = LineScenario.create_trainer(staged_params([1.0], {"a": stage(2)}, epochs=5, **always)), []
+
+    def note(epoch: int, logs: Any) -> None:
+        seen.append((trainer.params.current_epoch, trainer.params.early_stopping.n))
+
+    trainer.train([CallbackOf(on_epoch_end=note)])
+    assert seen == [(1, 1), (2, 2), (3, 1), (4, 2), (5, 3)]

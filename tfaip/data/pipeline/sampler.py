@@ -54,6 +54,10 @@ class Position:
     failed: int = 0
     dropped: tuple[int, int, int] = field(default=_ZEROS, compare=False)
 
+    def next_pass(self) -> Position:
+        """Return the beginning of the pass after this one."""
+        return Position(self.pass_index + 1, dropped=self.dropped)
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able form."""
         return {**asdict(self), "pending": list(self.pending), "dropped": list(self.dropped)}

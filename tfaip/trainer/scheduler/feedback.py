@@ -73,8 +73,8 @@ class FeedbackParams(LearningRateParams):
     hold_epochs: int = option(0, "Minimum number of epochs with the same rate (0 and 1: it may always change)", low=0)
     restore_best: bool = option(
         False,
-        "Restore the weights of the best epoch when a decay lowers the rate (not at min_lr), but neither "
-        "averages of the weights nor moments of the optimizer",
+        "Restore the weights of the best epoch when a decay lowers the rate (not at min_lr); averages of the weights "
+        "and moments of the optimizer begin again",
     )
     modes: dict[str, str] = option(
         {}, "Monitored values by their names in the log, and modes unless `mode` is set", mode="ignore"

@@ -197,7 +197,7 @@ class _Planner:
         if params is None:
             params = self._params_of(settings)
         if settings.trains:
-            self._latest = copy_for_stage(params)  # a training writes its progress into its own
+            self._latest = copy_for_stage(params)  # a training completes its own
         if file := settings.result_file():
             root = Path(self._params.output_dir or "").absolute()
             self._files[settings.name] = str(root / STAGES_DIR / settings.name / file)
@@ -453,8 +453,8 @@ class Preview:
             stages.append(main_stage(params, len(stages)))
         last = 0
         for i, stage in enumerate(stages):
-            setup = stage.params.gen.setup
-            stage.params.val_every_n, stage.params.samples_per_epoch = 1, setup.train.batch_size
+            setup, every = stage.params.gen.setup, min(stage.params.val_every_n, 1)
+            stage.params.val_every_n, stage.params.samples_per_epoch = every, setup.train.batch_size
             setup.val.limit = setup.val.batch_size
             if not stage.trains:
                 setup.train.limit = setup.train.batch_size

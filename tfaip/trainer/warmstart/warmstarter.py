@@ -24,7 +24,6 @@ from tfaip.model.transfer import (
     shape_text,
 )
 from tfaip.model.variables import variables_by_path
-from tfaip.model.weightrules import matching_paths
 from tfaip.model.weights import WEIGHTS_FILE, load_weights_of, variable_arrays
 from tfaip.model.weightsource import Source
 from tfaip.params.fields import FieldAdvice
@@ -96,9 +95,6 @@ class WarmStarter:
         # States of random generators are not weights: they are neither loaded nor reported.
         sources = [self._trimmed(source, set(variables) - set(weights)) for source in read]
         rules = self._params
-        for name, pattern in (("include", rules.include), ("exclude", rules.exclude)):
-            if pattern is not None:
-                matching_paths(pattern, name, "weight", weights)
         shapes = {path: tuple(variable.shape) for path, variable in weights.items()}
         known = structure() if rules.mode is WarmStartMode.SUBSET and structure is not None else {}
         transfer = plan_transfer(shapes, sources, rules, rules.mode, known)
@@ -144,19 +140,21 @@ def _check(transfer: Transfer, what: str, allow_partial: bool, any_shape: bool) 
     usable = [Outcome.LOADED, Outcome.PARTLY_LOADED, *([Outcome.SHAPE_DIFFERS] if any_shape else [])]
     loaded = transfer.with_outcome(*usable)
     missing = [row for row in transfer.rows if row.outcome not in (*usable, Outcome.EXCLUDED)]
-    needed, fields, blocks = _some([_difference(row) for row in missing]), [], ""
+    needed, blocks = _some([_difference(row) for row in missing]), ""
+    fields, advice = ["rename"], "map names with {rename} 'old->new'"
     if any(row.reason and row.found for row in missing):
-        fields, blocks = ["blocks"], ", or give the sizes of joined inputs with {blocks} 'path=[3,5,5,7]'"
+        fields, blocks = ["rename", "blocks"], ", or give the sizes of joined inputs with {blocks} 'path=[3,5,5,7]'"
+    elif missing and all(row.found and len(row.found.shape) == len(row.shape) for row in missing):  # mode is exact
+        fields, advice = ["mode"], "load the entries that both shapes have with {mode} subset"
     if not loaded:
         found = sorted(name for source in transfer.sources for name in source.arrays)
         text = f"nothing in {what} matches the model: it holds {_some(found)}, the model needs {needed}"
-        advice = f"map names with {{rename}} 'old->new', or choose another {{model}}{blocks}"
-        raise FieldAdvice(f"{text}; {advice}", "rename", "model", *fields)
+        raise FieldAdvice(f"{text}; {advice}, or choose another {{model}}{blocks}", "model", *fields)
     if missing and not allow_partial:
         count = f"{len(loaded)} of {len(loaded) + len(missing)} weights match"
-        advice = f"leave them fresh with {{allow_partial}} True, or map names with {{rename}} 'old->new'{blocks}"
-        text = f"{what} fits the model only in part: {count}, not {needed}; {advice}"
-        raise FieldAdvice(text, "allow_partial", "rename", *fields)
+        text = f"{what} fits the model only in part: {count}, not {needed}"
+        advice = f"leave them fresh with {{allow_partial}} True, or {advice}"
+        raise FieldAdvice(f"{text}; {advice}{blocks}", "allow_partial", *fields)
 
 
 def _difference(row: Row) -> str:
