@@ -105,7 +105,7 @@ class WarmStarter:
         what = ", ".join(source.description for source in sources)
         log_transfer(transfer, f"warm start from {what}")
         is_own = overrides(type(self), WarmStarter, "apply_weights")
-        _check(transfer, what, rules.allow_partial, any_shape=is_own)
+        _check(transfer, what, rules, any_shape=is_own)
         values = variable_arrays(weights)
         values |= transfer.arrays(values)
         if is_own:
@@ -140,21 +140,23 @@ class WarmStarter:
         return replace(source, arrays=arrays, aliases=aliases)
 
 
-def _check(transfer: Transfer, what: str, allow_partial: bool, any_shape: bool) -> None:
+def _check(transfer: Transfer, what: str, rules: WarmStartParams, any_shape: bool) -> None:
     usable = [Outcome.LOADED, Outcome.PARTLY_LOADED, *([Outcome.SHAPE_DIFFERS] if any_shape else [])]
     loaded = transfer.with_outcome(*usable)
     missing = [row for row in transfer.rows if row.outcome not in (*usable, Outcome.EXCLUDED)]
-    needed, fields, blocks = _some([_difference(row) for row in missing]), [], ""
+    needed, fields, more = _some([_difference(row) for row in missing]), [], ""
     if any(row.reason and row.found for row in missing):
-        fields, blocks = ["blocks"], ", or give the sizes of joined inputs with {blocks} 'path=[3,5,5,7]'"
+        fields, more = ["blocks"], ", or give the sizes of joined inputs with {blocks} 'path=[3,5,5,7]'"
+    elif rules.mode is WarmStartMode.EXACT and any(row.found for row in missing):
+        fields, more = ["mode"], ", or take the parts that both shapes have with {mode} subset"
     if not loaded:
         found = sorted(name for source in transfer.sources for name in source.arrays)
         text = f"nothing in {what} matches the model: it holds {_some(found)}, the model needs {needed}"
-        advice = f"map names with {{rename}} 'old->new', or choose another {{model}}{blocks}"
+        advice = f"map names with {{rename}} 'old->new', or choose another {{model}}{more}"
         raise FieldAdvice(f"{text}; {advice}", "rename", "model", *fields)
-    if missing and not allow_partial:
+    if missing and not rules.allow_partial:
         count = f"{len(loaded)} of {len(loaded) + len(missing)} weights match"
-        advice = f"leave them fresh with {{allow_partial}} True, or map names with {{rename}} 'old->new'{blocks}"
+        advice = f"leave them fresh with {{allow_partial}} True, or map names with {{rename}} 'old->new'{more}"
         text = f"{what} fits the model only in part: {count}, not {needed}; {advice}"
         raise FieldAdvice(text, "allow_partial", "rename", *fields)
 
