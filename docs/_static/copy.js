@@ -3,6 +3,7 @@ for (const block of document.querySelectorAll("div.highlight")) {
   const button = document.createElement("button");
   button.textContent = "Copy";
   button.style = "position: absolute; top: 0.3em; right: 0.3em; font-size: 0.7em; color: gray; cursor: pointer";
+  button.style.background = "var(--color-background-primary)";
   button.onclick = async () => {
     await navigator.clipboard.writeText(block.querySelector("pre").textContent.replace(/^\$ /gm, ""));
     button.textContent = "Copied";
