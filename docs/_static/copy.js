@@ -4,6 +4,7 @@ for (const block of document.querySelectorAll("div.highlight")) {
   button.textContent = "Copy";
   button.style = "position: absolute; top: 0.3em; right: 0.3em; font-size: 0.7em; color: gray; cursor: pointer";
   button.style.background = "var(--color-background-primary)";
+  button.style.border = "1px solid";
   button.onclick = async () => {
     await navigator.clipboard.writeText(block.querySelector("pre").textContent.replace(/^\$ /gm, ""));
     button.textContent = "Copied";
