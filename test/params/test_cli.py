@@ -110,6 +110,11 @@ def test_errors_are_one_clear_line() -> None:
             "--run.graph.layers.7.units 1",
             "unknown flag --run.graph.layers.7.units; did you mean --run.graph.layers.0.units",
         ),
+        (
+            "--run.graph.heads.x.units 1",
+            "unknown flag --run.graph.heads.x.units; --run.graph.heads is empty: name a class for each item, as in "
+            "--run.graph.heads x=Layer",
+        ),
         ("--run.epochs -1", "--run.*: epochs is -1, expected at least 0: change --run.epochs"),
     ]:
         assert failure(line).startswith(message), line

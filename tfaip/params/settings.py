@@ -231,6 +231,11 @@ def _hint(key: str, roots: Sequence[Entry], general: Sequence[str], dashes: str)
         choices = [name for node, name in owners if node is owners[0][0]]
         choose = "choose it with" if len(choices) == 1 else "choose one, as in"
         return f"; it belongs to {names.listed(choices)}: {choose} --{owners[0][0].flag} {choices[0]}"
+    for group in walk_entries(*roots):
+        if group.is_group and group.choice and not group.entries and key.startswith(f"{group.flag}."):
+            item = f"{key[len(group.flag) + 1 :].partition('.')[0]}=" if group.kind == "dict" else ""
+            text = f"{dashes}{group.flag} {item}{group.choice.name_of(group.choice.classes[0])}"
+            return f"; {dashes}{group.flag} is empty: name a class for each item, as in {text}"
     counterpart = names.RETURNN_OPTIONS.get(key.rpartition(".")[2]) or names.RETURNN_OPTIONS.get(key.partition(".")[0])
     known = [*(entry.flag for entry in walk_entries(*roots) if entry.is_flag), *general]
     near = [counterpart] if counterpart else _near_flags(key, known)

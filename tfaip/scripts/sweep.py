@@ -64,6 +64,7 @@ def main(name: str, flags: list[str]) -> None:
 
     scenario = open_scenario(name)
     warnings.filterwarnings("ignore", module="optuna")  # steps that end below a limit, epochs that are reported again
+    warnings.filterwarnings("ignore", "BruteForceSampler is experimental")
     args = _parse(name, scenario, flags)
     require_directory(Path(args.output_dir))
     words = flags

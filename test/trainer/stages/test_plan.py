@@ -177,6 +177,7 @@ REFUSED: list[tuple[Any, str]] = [
     *(({name: own(1)}, f"{NAME}.*: change --stages$") for name in ("a.b", "..", "main", "x{}")),
     ({"a": TrainStage()}, "^epochs is None, expected the number of epochs .*: change --stages.a.epochs"),
     ({"a": own(20)}, "^epochs is 20, expected more than the 20 epochs of the stages"),
+    ({"a": own(21)}, "^epochs is 20, expected more than 21, the last epoch of stage a: chang"),
     ({"align": PredictStage(), "n": refer("algn")}, "^stage n: --trainer.no_train.* '{algn.*; did you mean align"),
     # Overrides
     ({"a": own(1, val_every_n=2, trainer__val_every_n=3)}, "--trainer.val_every_n is given twice"),

@@ -193,7 +193,8 @@ class _Planner:
         number, first = len(self._names), self.next_epoch
         last = first + settings.num_epochs() - 1
         if settings.trains and last > self._params.epochs:
-            raise FieldError("epochs", self._params.epochs, f"at least {last}, the last epoch of stage {settings.name}")
+            least = "more than" if self._params.stages else "at least"  # after a list there is `main`
+            raise FieldError("epochs", self._params.epochs, f"{least} {last}, the last epoch of stage {settings.name}")
         if params is None:
             params = self._params_of(settings)
         if settings.trains:
