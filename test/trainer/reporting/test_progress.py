@@ -240,6 +240,8 @@ def test_the_header_comes_again_after_twenty_rows(monkeypatch: pytest.MonkeyPatc
     # A new value has a column from then on.
     assert rows.row(43, {**values, "lav_l0_acc": 0.25}).splitlines()[1].split("|")[3].split() == ["acc"]
     assert rows.row(43, values) == "   43  |   1.000 |   2.000  0.5000 |         |  3.1e-5 |    4.2"
+    # Another name of the loss has none.
+    assert "\n" not in rows.row(44, {**values, "loss/mean_epoch": 1.0, "val_loss/mean_epoch": 2.0})
     # Colours on a terminal only.
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")

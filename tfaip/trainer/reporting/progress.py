@@ -62,7 +62,7 @@ def _column_name(name: str, names: Collection[str], only_loss: str | None) -> st
 class EpochTable:
     """Table whose columns follow from the names of the values and the width of the terminal.
 
-    The header is printed before the first row, again every 20 rows, and when there are more names or another width.
+    The header is printed before the first row, again every 20 rows, and when more values are shown or the width changes.
     Each stage has a table of its own, since its model may log other values.
 
     Args:
@@ -82,7 +82,7 @@ class EpochTable:
         self._notes = [] if stage is None else [f"stage {stage}"]
         self._notes.append(f"* new best {_column_name(monitor, self._names, only_loss)}{loss}")
         self._columns: list[str] = []  # names of the values that fit
-        self._chosen_for = (0, 0)
+        self._chosen_for: tuple[int, list[str]] = (0, [])
         self._rows = 0
 
     def add(self, epoch: int, values: Logs, seconds: float, is_best: bool = False) -> str:
@@ -94,9 +94,10 @@ class EpochTable:
         """
         self._names |= dict.fromkeys(values)
         width = terminal.terminal_width()
-        if self._chosen_for != (width, len(self._names)):
-            self._chosen_for, self._rows = (width, len(self._names)), 0
-            self._choose_columns(width)
+        shown = [name for name in self._names if _column_name(name, self._names, self._only_loss) == name]
+        if self._chosen_for != (width, shown):
+            self._chosen_for, self._rows = (width, shown), 0
+            self._choose_columns(width, shown)
         lines = [terminal.cut(note, max(width, 20)) for note in self._notes]
         self._notes = []
         if self._rows % ROWS_PER_HEADER == 0:
@@ -110,16 +111,15 @@ class EpochTable:
                 row += f" {text(values[name]) if name in values else '':>{_column_width(name)}}"
         return "\n".join([*lines, f"{row} | {seconds:>6.{int(seconds < 999.95)}f}"])
 
-    def _choose_columns(self, width: int) -> None:
+    def _choose_columns(self, width: int, names: Sequence[str]) -> None:
         """Choose the columns that fit, which follow from names and width alone.
 
         The monitored value and the rate come first, then the first value of each group, the second of each group, and
         so on.
         """
-        shown = [name for name in self._names if _column_name(name, self._names, self._only_loss) == name]
         # Within a group the loss comes first, then what the training logs too, in its order, then the rest.
-        bases = [TOTAL_LOSS, *(split_name(name)[1] for name in sorted(shown, key=lambda name: _group(name)[0]))]
-        shown.sort(key=lambda name: (_group(name)[0], name != RATE, bases.index(split_name(name)[1])))
+        bases = [TOTAL_LOSS, *(split_name(name)[1] for name in sorted(names, key=lambda name: _group(name)[0]))]
+        shown = sorted(names, key=lambda name: (_group(name)[0], name != RATE, bases.index(split_name(name)[1])))
         first = [_column_name(self._monitor, self._names, self._only_loss), RATE]
         places = {name: place for _, names in _grouped(shown) for place, name in enumerate(names)}
         chosen, groups = set[str](), set[tuple[int, str]]()
