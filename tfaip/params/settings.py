@@ -209,8 +209,7 @@ def refuse_unknown(settings: Settings, roots: Sequence[Entry], general: Sequence
         source, shown = given.source, f"{given.source.dashes}{shorten_text(key, 120)}"
         if key in general:
             raise UsageError(f"{given.label} is a flag of the command itself: give it as --{key} on the command line")
-        error = UsageError if source.is_trusted else UnknownFlag
-        noun = "flag" if source.is_trusted else "key"
+        error, noun = (UsageError, "flag") if source.is_trusted else (UnknownFlag, "key")
         raise error(f"{source.where}unknown {noun} {shown}{_hint(key, roots, general, source.dashes)}")
 
 
@@ -234,14 +233,13 @@ def _hint(key: str, roots: Sequence[Entry], general: Sequence[str], dashes: str)
     for group in walk_entries(*roots):
         if group.is_group and group.choice and not group.entries and key.startswith(f"{group.flag}."):
             item = f"{key[len(group.flag) + 1 :].partition('.')[0]}=" if group.kind == "dict" else ""
-            text = f"{dashes}{group.flag} {item}{group.choice.name_of(group.choice.classes[0])}"
-            return f"; {dashes}{group.flag} is empty: name a class for each item, as in {text}"
+            flag, name = f"{dashes}{group.flag}", group.choice.name_of(group.choice.classes[0])
+            return f"; {flag} is empty: name a class for each item, as in {flag} {item}{name}"
     counterpart = names.RETURNN_OPTIONS.get(key.rpartition(".")[2]) or names.RETURNN_OPTIONS.get(key.partition(".")[0])
     known = [*(entry.flag for entry in walk_entries(*roots) if entry.is_flag), *general]
     near = [counterpart] if counterpart else _near_flags(key, known)
-    if not near:
-        return "; --help all lists all flags"
-    return "; did you mean " + " or ".join(dashes + flag for flag in near) + "?"
+    shown = " or ".join(dashes + flag for flag in near)
+    return f"; did you mean {shown}?" if near else "; --help all lists all flags"
 
 
 def flags_of_other_classes(roots: Sequence[Entry]) -> Iterator[tuple[str, Entry, str]]:
@@ -253,8 +251,7 @@ def flags_of_other_classes(roots: Sequence[Entry]) -> Iterator[tuple[str, Entry,
         for cls in node.choice.classes:
             for field in trees.node_fields(cls):
                 if field.name not in known and field.metadata.get("mode") != "ignore":
-                    flag = f"{node.flag}{field.metadata.get('separator', '.')}{field.name}"
-                    yield flag, node, node.choice.name_of(cls)
+                    yield node.flag + field.metadata.get("separator", ".") + field.name, node, node.choice.name_of(cls)
 
 
 def _near_flags(key: str, known: Sequence[str]) -> list[str]:
