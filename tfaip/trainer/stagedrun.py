@@ -134,6 +134,8 @@ class Run:
             restored: the checkpoint; None: nothing is resumed.
             repeated: number of the stage from which on all are run again; None: those that are done stay.
         """
+        if not self.preview.has_stages and diff(TransferParams(), self.params.transfer):
+            log.warning("transfer has no effect on a run without stages; weights of a model come by warmstart")
         state = None if restored is None else restored.state
         if state is not None:
             self.progress.load(state)

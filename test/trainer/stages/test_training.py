@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams, train
+from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams, line_params, train
 from test.trainer.scheduler.test_control_runs import sgd, swinging
 from test.trainer.stages.stagedruns import Seen, stage, staged_params
 from tfaip.model.weightrules import TransferMode
@@ -197,3 +197,10 @@ def test_callbacks_read_the_status_of_each_stage_in_the_params_of_the_run() -> N
 
     trainer.train([CallbackOf(on_epoch_end=note)])
     assert seen == [(1, 1), (2, 2), (3, 1), (4, 2), (5, 3)]
+
+
+def test_a_transfer_without_stages_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    train(line_params([1.0], transfer=TransferParams(exclude="w")))
+    assert caplog.text.count("transfer has no effect on a run without stages") == 1
+    train(staged_params([1.0], {"a": stage(1)}, epochs=2, transfer=TransferParams(mode=TransferMode.NONE)))
+    assert caplog.text.count("no effect") == 1
