@@ -62,7 +62,7 @@ def _column_name(name: str, names: Collection[str], only_loss: str | None) -> st
 class EpochTable:
     """Table whose columns follow from the names of the values and the width of the terminal.
 
-    The header is printed before the first row, again every 20 rows, and when more values are shown or the width changes.
+    The header is printed before the first row, again every 20 rows, and when other values or another width are shown.
     Each stage has a table of its own, since its model may log other values.
 
     Args:
