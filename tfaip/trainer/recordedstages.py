@@ -107,9 +107,8 @@ class RecordedStages:
         now, epochs = {} if self.reached is None else self.record(self.reached), state["epoch"]
         _check_same({key: running.get(key) for key in _PLACE}, {key: now.get(key) for key in _PLACE}, "running")
         if now["last_epoch"] < epochs:
-            raise UsageError(
-                f"the stage {now['name']!r} has trained up to epoch {epochs}, but ends with {now['last_epoch']}"
-            )
+            what = "run" if now["name"] == MAIN else f"stage {now['name']!r}"
+            raise UsageError(f"the {what} has trained up to epoch {epochs}, but ends with {now['last_epoch']}")
         for change in [] if now["name"] == MAIN else _changes(running, now):  # those of main are changes of the run
             log.info("changed stage %s: %s", now["name"], change)
 

@@ -316,7 +316,7 @@ class Run:
                 self._loop.callbacks.release_model()
             self.latest = self._loop = before = None
             gc.collect()  # models contain circles
-        if self.preview.has_stages:
+        if self.preview.has_stages and stage.trains:  # else: a model to apply
             text = stage.describe() or "the plain params"
             log.info("stage %s: epochs %d to %d, %s", stage.name, stage.first_epoch, stage.last_epoch, text)
         backend.seed(_seed(params.random_seed or 0, stage.number))

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ import pytest
 from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams, line_params, train
 from test.trainer.scheduler.test_control_runs import sgd, swinging
 from test.trainer.stages.stagedruns import Seen, stage, staged_params
+from tfaip.errors import UsageError
 from tfaip.model.weightrules import TransferMode
 from tfaip.model.weights import load_arrays
 from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import AdamOptimizer
 from tfaip.trainer.scheduler import ConstantParams, NewbobAbsParams
-from tfaip.trainer.stages.params import PretrainingParams, StageParams
+from tfaip.trainer.stages.params import PredictStage, PretrainingParams, StageParams
 from tfaip.trainer.transferparams import TransferParams
 
 
@@ -75,6 +77,17 @@ def test_the_history_names_the_stages(tmp_path: Path) -> None:
     named = [(record["meta"]["stage"], record["meta"].get("rate_control")) for record in history.values()]
     assert named == [("a", None), ("a", None), ("b", False), ("main", None)]
     assert "stage b: epochs 3 to 3" in (run / "train.log").read_text()
+
+
+def test_a_model_that_is_applied_first_has_no_epochs(tmp_path: Path) -> None:
+    run, stages = tmp_path / "r", {"p": PredictStage()}
+    train(staged_params([1.0], stages, epochs=2, output_dir=run))
+    assert re.findall("stage .* epochs .*", (run / "train.log").read_text()) == [
+        "stage  epochs  what differs from the plain params",
+        "stage main: epochs 1 to 2, the plain params",
+    ]
+    with pytest.raises(UsageError, match="^the run has trained up to epoch 2, but ends with 1$"):
+        train(staged_params([1.0], stages, epochs=1, output_dir=run), restore=True)
 
 
 def newbob(epochs: int, **fields: Any) -> dict[str, Any]:
