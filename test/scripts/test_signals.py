@@ -333,3 +333,23 @@ def test_what_native_code_made_of_the_signal_is_still_its_end(capfd: pytest.Capt
 
     assert run_command(work, []) == 143
     assert capfd.readouterr().err == "SIGTERM: stopped\n"
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_within_a_callback_of_the_garbage_collection_is_not_lost(name: str) -> None:
+    """Python ignores what such a callback raises, and JAX has one."""
+    code = f"""
+import gc, signal, sys, time
+from tfaip.scripts.common.command import run_command
+
+def work(words):
+    gc.callbacks.append(lambda phase, info: phase == "stop" and signal.raise_signal(signal.{name}))
+    gc.collect()
+    gc.callbacks.pop()
+    time.sleep(60)
+
+sys.exit(run_command(work, []))
+"""
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=30, check=False)
+    assert (result.returncode, result.stderr) == (128 + signal.Signals[name], f"{name}: stopped\n")
