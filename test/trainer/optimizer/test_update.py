@@ -186,7 +186,7 @@ def test_as_many_in_a_row_as_are_tolerated_do_not_and_the_latch_stays():
 
 
 @pytest.mark.backend
-@pytest.mark.parametrize("odd", [[INF, 0], [INF, -INF], [NAN, 1], [1e20, -2e20]])
+@pytest.mark.parametrize("odd", [[INF, 0], [INF, -INF], [NAN, 1], [1e20, -1e20]])
 @pytest.mark.parametrize("clip", [{}, {"clip_global_norm": 1.0}])
 def test_one_odd_gradient_of_many_skips_the_update(odd, clip):
     training = Training(SGDOptimizer(skip_nonfinite=1, **clip), {"w": np.zeros((3, 2)), "b": np.zeros(2)})

@@ -76,7 +76,7 @@ def test_a_model_is_kept_only_if_all_params_are_equal_that_it_was_built_from(mon
         monkeypatch.setattr(training, function.__name__, partial(recorded, function))
     train(line_params([1, 2]))
     assert read[build_training_model] - read[built_from] == {"random_seed"}  # one of the run
-    assert len(read[built_from]) == 13
+    assert "optimizer" in read[build_training_model]
 
 
 @pytest.mark.slow

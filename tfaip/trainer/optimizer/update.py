@@ -30,7 +30,7 @@ def clip(
 ) -> tuple[Tensor, Callable[[], list[Tensor]]]:
     """Apply the limits of elements, of each gradient's norm, of the norm of all; check that all gradients are finite.
 
-    A float32 gradient of more than 1.8e19 counts as not finite, since its square overflows.
+    A float32 gradient with a norm above 1.8e19 counts as not finite, since its square overflows.
 
     Returns:
         A boolean scalar, True if all are finite, and a function that returns the clipped gradients. Call it where they
@@ -41,17 +41,13 @@ def clip(
         limits = [_limit(value, gradient) for gradient in gradients]
         clipped = [ops.clip(gradient, -limit, limit) for gradient, limit in zip(gradients, limits, strict=True)]
         gradients = [ops.where(ops.isinf(g), g, c) for g, c in zip(gradients, clipped, strict=True)]
-    # In float16 the square of 256 overflows.
-    kinds = [keras.backend.result_type(gradient.dtype, "float32") for gradient in gradients]
-    widened = [ops.cast(gradient, kind) for gradient, kind in zip(gradients, kinds, strict=True)]
-    if norm is None and global_norm is None:
-        # Sums read a gradient once, where TensorFlow would write all its squares first.
-        sums = [ops.sum(gradient, axis=tuple(range(len(gradient.shape) - 1))) for gradient in widened]
-        return ops.isfinite(ops.sum(ops.square(ops.concatenate([ops.ravel(s) for s in sums])))), lambda: gradients
     # One sum of squares per gradient serves all: it is finite only if all elements are, and the norm after `clip_norm`
-    # follows from the norm before.
-    squares = ops.stack([ops.sum(ops.square(gradient)) for gradient in widened])
+    # follows from the norm before. In float16 the square of 256 overflows.
+    kinds = [keras.backend.result_type(gradient.dtype, "float32") for gradient in gradients]
+    squares = ops.stack([ops.sum(ops.square(ops.cast(g, kind))) for g, kind in zip(gradients, kinds, strict=True)])
     is_finite = ops.isfinite(ops.sum(squares))
+    if norm is None and global_norm is None:
+        return is_finite, lambda: gradients
     scales = ops.ones_like(squares) if norm is None else _scale(squares, norm)
     if global_norm is not None:
         scales = scales * _scale(ops.sum(squares * ops.square(scales)), global_norm)
